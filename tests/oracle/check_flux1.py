@@ -1,0 +1,87 @@
+"""Makes the committed FLUX.1 oracle again and compares: `check_flux1.py`.
+
+The options come from the committed file's own metadata. Weights, inputs and config must be equal bit for bit; fp64 results
+agree to 1e-12, and those that carry fp32 rounding to 1e-6 (relative L2). Exit status 1 and a line per difference otherwise.
+"""
+
+import json
+import shlex
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import torch
+from safetensors import safe_open
+from safetensors.torch import load_file
+
+HERE = Path(__file__).resolve().parent
+COMMITTED = HERE.parent / "data" / "flux1-oracle"
+WEIGHTS = "diffusion_pytorch_model.safetensors"
+ORACLE = "oracle.safetensors"
+FP64_TOLERANCE = 1e-12
+FP32_TOLERANCE = 1e-6
+
+
+def tolerance(name):
+    """For one tensor of the oracle file; None means bit-equal."""
+    if name == "output_fp32" or name == "output_fp64_casts" or name.startswith("sigmas_diffusers"):
+        return FP32_TOLERANCE
+    if name == "output_fp64" or name.startswith(("sigmas_fp64", "latents_fp64")):
+        return FP64_TOLERANCE
+    return None
+
+
+def relative_l2(x, reference):
+    """||x - reference|| / ||reference||, in fp64."""
+    reference = reference.double()
+    return ((x.double() - reference).norm() / reference.norm()).item()
+
+
+def compare_tensor(new, old, limit):
+    """What differs, as text, or None."""
+    if (new.dtype, new.shape) != (old.dtype, old.shape):
+        return f"is {new.dtype} {list(new.shape)}, committed {old.dtype} {list(old.shape)}"
+    if limit is None:
+        return None if torch.equal(new, old) else "is not bit-equal"
+    error = relative_l2(new, old)
+    return None if error <= limit else f"differs by {error:.2e}, allowed {limit:.0e}"
+
+
+def compare_file(made, name, limit):
+    """Yields a line per tensor that differs; `limit` maps a tensor's name to its tolerance."""
+    new, old = load_file(made / name), load_file(COMMITTED / name)
+    for missing in sorted(new.keys() ^ old.keys()):
+        yield f"{name}: {missing} is only in the {'new' if missing in new else 'committed'} file"
+    for tensor in sorted(new.keys() & old.keys()):
+        difference = compare_tensor(new[tensor], old[tensor], limit(tensor))
+        if difference:
+            yield f"{name}: {tensor} {difference}"
+
+
+def differences(made):
+    """Yields a line per difference between the folder `made` and the committed one."""
+    if json.loads((made / "config.json").read_text()) != json.loads((COMMITTED / "config.json").read_text()):
+        yield "config.json: differs"
+    yield from compare_file(made, WEIGHTS, lambda name: None)
+    yield from compare_file(made, ORACLE, tolerance)
+
+
+def main():
+    with safe_open(COMMITTED / ORACLE, "pt") as oracle:
+        arguments = shlex.split(oracle.metadata()["arguments"])
+    with tempfile.TemporaryDirectory() as folder:
+        made = subprocess.run([sys.executable, HERE / "make_flux1.py", "--out", folder, *arguments])
+        if made.returncode != 0:
+            print(f"check_flux1: make_flux1.py ended with status {made.returncode}")
+            return 1
+        found = list(differences(Path(folder)))
+    for line in found:
+        print(f"check_flux1: {line}")
+    if not found:
+        print(f"check_flux1: the committed oracle is what make_flux1.py makes ({shlex.join(arguments)})")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
