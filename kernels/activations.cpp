@@ -1,0 +1,62 @@
+#include "kernels/activations.hpp"
+
+#include "kernels/exec.hpp"
+#include "kernels/vector_exp.hpp"
+#include "kernels/views.hpp"
+
+#include <algorithm>
+
+namespace shardproof {
+namespace {
+
+struct GeluTanh {
+  template <class A>
+  KOKKOS_INLINE_FUNCTION A operator()(A x) const {
+    constexpr A twice_root = A(1.5957691216057307117597842397375L);  // 2 √(2/π)
+    return x / (1 + vector_exp(-twice_root * (x + A(0.044715L) * x * x * x)));
+  }
+};
+
+struct Silu {
+  template <class A>
+  KOKKOS_INLINE_FUNCTION A operator()(A x) const {
+    return x / (1 + vector_exp(-x));
+  }
+};
+
+/// Blocks rather than single elements, so that the inner loop vectorises.
+constexpr int64_t block = 4096;
+
+template <class T, class Function>
+void map(const char* label, const Tensor& x, const Tensor& out, Function function) {
+  using A = AccumulateOf<T>;
+  const auto in = flat_view<const T>(x);
+  const auto result = flat_view<T>(out);
+  const int64_t count = x.numel();
+  Kokkos::parallel_for(
+      label, Kokkos::RangePolicy<>(0, (count + block - 1) / block), KOKKOS_LAMBDA(int64_t part) {
+        const T* xs = in.data();
+        T* outs = result.data();
+        const int64_t end = count < (part + 1) * block ? count : (part + 1) * block;
+#pragma omp simd
+        for (int64_t i = part * block; i < end; ++i) outs[i] = static_cast<T>(function(static_cast<A>(xs[i])));
+      });
+}
+
+template <class Function>
+Tensor activate(std::string_view subsystem, const char* label, const Tensor& x, Function function) {
+  check_float(subsystem, "x", x);
+  ensure_kokkos();
+  const Tensor in = x.contiguous();
+  Tensor out = at::empty_like(in);
+  visit_float(x.scalar_type(), [&](auto zero) { map<decltype(zero)>(label, in, out, function); });
+  return out;
+}
+
+}  // namespace
+
+Tensor gelu_tanh(const Tensor& x) { return activate("gelu_tanh", "shardproof::gelu_tanh", x, GeluTanh{}); }
+
+Tensor silu(const Tensor& x) { return activate("silu", "shardproof::silu", x, Silu{}); }
+
+}  // namespace shardproof

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <Kokkos_Core.hpp>
+
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+
+namespace shardproof {
+
+/// exp in plain arithmetic, so that loops over it vectorise; libm's is a call per element, and attention would
+/// spend as long in it as in its products. Cephes' expf (S. Moshier): n = round(x / ln 2), a polynomial on the
+/// remainder, times 2^n; relative error below 2e-7. Arguments are held to [-87.3, 88], where the result is
+/// neither subnormal nor infinite; NaN stays NaN.
+KOKKOS_INLINE_FUNCTION float vector_exp(float x) {
+  x = x < -87.3f ? -87.3f : x;
+  x = x > 88.0f ? 88.0f : x;
+  constexpr float magic = 12582912.0f;  // 1.5 · 2^23: adding it leaves round(x) in the low mantissa bits
+  const float shifted = x * 1.44269504f + magic;
+  const float n = shifted - magic;
+  const float r = (x - n * 0.693359375f) + n * 2.12194440e-4f;  // ln 2 in two parts
+  float p = 1.9875691500e-4f;
+  p = p * r + 1.3981999507e-3f;
+  p = p * r + 8.3334519073e-3f;
+  p = p * r + 4.1665795894e-2f;
+  p = p * r + 1.6666665459e-1f;
+  p = p * r + 5.0000001201e-1f;
+  p = p * (r * r) + r + 1.0f;
+  uint32_t bits;
+  std::memcpy(&bits, &shifted, sizeof bits);
+  bits = (bits << 23) + 0x3f800000u;  // 2^n
+  float power;
+  std::memcpy(&power, &bits, sizeof power);
+  return p * power;
+}
+
+KOKKOS_INLINE_FUNCTION double vector_exp(double x) { return std::exp(x); }
+
+}  // namespace shardproof
