@@ -165,8 +165,12 @@ void FiberScheduler::resume(int rank) {
   if (on_switch_) on_switch_(-1);
 }
 
+void FiberScheduler::enter() {
+  if (unwinding_ || failure_) throw Unwind{};  // the body caught the end of the run and went on
+  pause_clock();
+}
+
 void FiberScheduler::wait(const Position& position) {
-  if (unwinding_) throw Unwind{};
   Fiber& fiber = *fibers_.at(current_);
   fiber.state = State::waiting;
   fiber.position = &position;
@@ -196,6 +200,8 @@ void FiberScheduler::pause_clock() {
   fiber.clock_since.reset();
 }
 
+void FiberScheduler::leave() { resume_clock(); }
+
 void FiberScheduler::resume_clock() { fibers_.at(current_)->clock_since = Clock::now(); }
 
 void FiberScheduler::align_clocks(std::span<const int> ranks) {
@@ -216,7 +222,7 @@ bool FiberScheduler::step() {
 
 void FiberScheduler::unwind() {
   unwinding_ = true;
-  // Each wait() now throws, so one resumption ends a rank, even if its body catches everything.
+  // Each enter() and wait() now throws, so one resumption ends a rank, even if its body catches everything.
   for (int rank = 0; rank < std::ssize(fibers_); ++rank)
     if (fibers_[rank]->self) resume(rank);
 }

@@ -27,18 +27,20 @@ class FiberScheduler {
   int current() const { return current_; }  ///< the rank that runs, or -1
   double clock(int rank) const;             ///< seconds of own work, after align_clocks
 
-  // For the rank that runs:
+  // For the rank that runs, between enter() and leave(), where its clock stands still:
+  void enter();
+  void leave();
   void wait(const Position& position);  ///< until another rank wakes it
   void wake(int rank);
   [[noreturn]] void fail(std::exception_ptr error);  ///< ends the whole run with this error
-  void pause_clock();
-  void resume_clock();
   void align_clocks(std::span<const int> ranks);  ///< all to the latest of them
 
  private:
   struct Fiber;
   enum class State { ready, running, waiting, ended };
 
+  void pause_clock();
+  void resume_clock();
   void start(int rank, const std::function<void(int)>& body);
   void body_of(int rank, const std::function<void(int)>& body);
   void resume(int rank);

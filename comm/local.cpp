@@ -197,7 +197,7 @@ void LocalCommunicator::meet(Ticket& ticket, Transfer transfer) {
   if (scheduler_->current() != world_rank)
     fail_runtime("comm", "{} of rank {} in group {} called by rank {} (-1: outside the run)", collective_name(ticket.call.operation),
                  world_rank, group_->name, scheduler_->current());
-  scheduler_->pause_clock();
+  scheduler_->enter();
   ticket.call.sequence = sequence_++;
   group_->tickets[rank()] = &ticket;
   if (++group_->arrived < group_->members.size()) {
@@ -212,7 +212,7 @@ void LocalCommunicator::meet(Ticket& ticket, Transfer transfer) {
     group_->arrived = 0;
     for (const int member : group_->members) scheduler_->wake(member);
   }
-  scheduler_->resume_clock();
+  scheduler_->leave();
 }
 
 std::unique_ptr<Communicator> LocalCommunicator::do_split(int color, int key, const std::string& label) {
