@@ -21,6 +21,8 @@ namespace {
 namespace context = boost::context;
 using Clock = std::chrono::steady_clock;
 
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
 /// Thrown through a rank's stack to end it; not a std::exception, so that bodies do not catch it by mistake.
 struct Unwind {};
 
@@ -118,7 +120,10 @@ FiberScheduler::FiberScheduler(int ranks, size_t stack_bytes, std::function<void
 
 FiberScheduler::~FiberScheduler() { unwind(); }
 
-double FiberScheduler::clock(int rank) const { return fibers_.at(rank)->clock_s; }
+double FiberScheduler::clock(int rank) const {
+  const Fiber& fiber = *fibers_.at(rank);
+  return fiber.clock_s + (fiber.clock_since ? seconds_since(*fiber.clock_since) : 0);
+}
 
 void FiberScheduler::start(int rank, const std::function<void(int)>& body) {
   Fiber& fiber = *fibers_[rank];
@@ -196,7 +201,7 @@ void FiberScheduler::fail(std::exception_ptr error) {
 
 void FiberScheduler::pause_clock() {
   Fiber& fiber = *fibers_.at(current_);
-  if (fiber.clock_since) fiber.clock_s += std::chrono::duration<double>(Clock::now() - *fiber.clock_since).count();
+  if (fiber.clock_since) fiber.clock_s += seconds_since(*fiber.clock_since);
   fiber.clock_since.reset();
 }
 

@@ -25,7 +25,7 @@ class FiberScheduler {
   void run(const std::function<void(int)>& body);
 
   int current() const { return current_; }  ///< the rank that runs, or -1
-  double clock(int rank) const;             ///< seconds of own work, after align_clocks
+  double clock(int rank) const;             ///< seconds so far: own work, moved forward by align_clocks
 
   // For the rank that runs, between enter() and leave(), where its clock stands still:
   void enter();

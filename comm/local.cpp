@@ -42,7 +42,8 @@ struct Group {
 // The transfers: run once a collective, by the rank that arrived last, for all ranks. Sums go in rank order, in
 // blocks that stay in cache, so that each input is read from memory once.
 
-constexpr int64_t block_bytes = 256 * 1024;
+/// Below ATen's grain of 32768 elements: a block is one thread's work, without an OpenMP region for each.
+constexpr int64_t block_elements = 16384;
 
 void combine(Tensor& into, const Tensor& from, Reduction reduction) {
   switch (reduction) {
@@ -54,8 +55,8 @@ void combine(Tensor& into, const Tensor& from, Reduction reduction) {
 
 template <class Work>
 void for_blocks(const Tensor& flat, Work work) {
-  const int64_t step = std::max<int64_t>(1, block_bytes / static_cast<int64_t>(flat.element_size()));
-  for (int64_t begin = 0; begin < flat.numel(); begin += step) work(begin, std::min(step, flat.numel() - begin));
+  for (int64_t begin = 0; begin < flat.numel(); begin += block_elements)
+    work(begin, std::min(block_elements, flat.numel() - begin));
 }
 
 void move_all_reduce(Tickets tickets) {
@@ -299,25 +300,30 @@ std::vector<std::vector<int64_t>> LocalCommunicator::do_exchange(const std::vect
 }
 
 /// Set while a run is on this thread: a run inside a rank would suspend ranks of the outer one.
-thread_local bool running = false;
+thread_local FiberScheduler* running = nullptr;
 
 struct RunningHere {
-  RunningHere() {
+  explicit RunningHere(FiberScheduler& scheduler) {
     if (running) fail_input("comm", "run_local inside a rank of another run_local");
-    running = true;
+    running = &scheduler;
   }
-  ~RunningHere() { running = false; }
+  ~RunningHere() { running = nullptr; }
 };
 
 }  // namespace
 
+double local_clock_s() {
+  if (!running || running->current() < 0) fail_input("comm", "local_clock_s is asked for outside a rank of run_local");
+  return running->clock(running->current());
+}
+
 LocalReport run_local(int ranks, const std::function<void(Communicator& world)>& body, const LocalOptions& options) {
   if (ranks < 1) fail_input("comm", "{} virtual ranks; at least 1 is needed", ranks);
-  const RunningHere here;
   const c10::InferenceMode inference;
   std::vector<int> members;
   for (int rank = 0; rank < ranks; ++rank) members.push_back(rank);
   const auto scheduler = std::make_shared<FiberScheduler>(ranks, options.stack_bytes, options.on_switch);
+  const RunningHere here(*scheduler);
   const auto world = std::make_shared<Group>("world", members);
   scheduler->run([&](int rank) {
     LocalCommunicator communicator(scheduler, world, rank);

@@ -41,4 +41,8 @@ struct LocalReport {
 /// no collective inside a destructor; a communicator belongs to its rank and to this run.
 LocalReport run_local(int ranks, const std::function<void(Communicator& world)>& body, const LocalOptions& options = {});
 
+/// The calling rank's clock so far, in seconds. Right after a collective all ranks of its group read the same,
+/// give or take what they did since. Input Error outside a rank.
+double local_clock_s();
+
 }  // namespace shardproof

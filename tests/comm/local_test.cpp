@@ -356,6 +356,19 @@ TEST(LocalClock, GroupsKeepTheirOwnTime) {
   EXPECT_GE(report.rank_clock_s[3], 0.05);
 }
 
+TEST(LocalClock, CanBeReadByItsRank) {
+  double before[2], after[2];
+  LocalReport report = run_local(2, [&](Communicator& world) {
+    before[world.rank()] = local_clock_s();
+    if (world.rank() == 1) work(0.05);
+    world.barrier();
+    after[world.rank()] = local_clock_s();
+  });
+  EXPECT_GE(after[0] - before[0], 0.05);  // rank 0 waited for rank 1
+  for (const int rank : {0, 1}) EXPECT_LE(after[rank], report.rank_clock_s[rank]);
+  EXPECT_THROW(local_clock_s(), Error);
+}
+
 TEST(LocalClock, MovingDataCostsNothing) {
   const auto start = std::chrono::steady_clock::now();
   const LocalReport report = run_local(2, [](Communicator& world) {
