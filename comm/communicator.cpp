@@ -27,6 +27,7 @@ struct Site {
 void require_plain(const Site& site, const Tensor& tensor) {
   site.require(tensor.defined(), "the tensor is undefined");
   site.require(tensor.layout() == at::kStrided, "the tensor is not strided");
+  site.require(!tensor.is_conj() && !tensor.is_neg(), "the tensor is a lazy conjugate or negative: resolve it first");
 }
 
 void require_summable(const Site& site, const Tensor& tensor) {

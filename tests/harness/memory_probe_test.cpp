@@ -105,7 +105,8 @@ TEST(MemoryProbe, CountsEachVirtualRank) {
   options.on_switch = [&](int rank) { probe.set_owner(rank); };
   run_local(4, [&](Communicator& world) {
     Tensor own = at::ones({1000 * (world.rank() + 1)});
-    world.all_reduce(own.resize_({1000}));  // in place: nothing is allocated
+    own.resize_({1000});
+    world.all_reduce(own);  // in place: nothing is allocated
     EXPECT_EQ(probe.peak(world.rank()), 4000 * (world.rank() + 1));
     const Tensor all = world.all_gather(own);
     EXPECT_EQ(probe.live(world.rank()), 4000 * (world.rank() + 1) + 16000);
