@@ -33,11 +33,12 @@ using Sharding = std::variant<Replicated, Colwise, Rowwise>;
 /// "packed_colwise[1, 3]", "packed_rowwise[1, 3]".
 std::string sharding_text(const Sharding& sharding);
 
-/// A cut of a model input (or a gather of an output) over the context-parallel axes.
+/// A cut of a model input, or a gather of an output, over mesh axes.
 struct Split {
-  int64_t dim = 1;            ///< the sequence dim
+  int64_t dim = 1;            ///< the sequence dim (dim 0, the batch, for data parallel)
   int64_t expected_dims = 3;  ///< rank the tensor must have; another rank is an error, never left unsplit
-  bool uneven = false;        ///< "anything" modes: shares may differ by one
+  std::vector<Axis> axes{};   ///< outermost first; several axes cut like one of their product
+  bool uneven = false;        ///< shares may differ by one; otherwise an uneven cut is an error
   friend bool operator==(const Split&, const Split&) = default;
 };
 

@@ -1,0 +1,170 @@
+#include "harness/verify.hpp"
+
+#include "core/dtype.hpp"
+#include "core/error.hpp"
+#include "harness/judge.hpp"
+#include "harness/localise.hpp"
+#include "strategies/single.hpp"
+
+#include <algorithm>
+#include <map>
+
+namespace shardproof {
+namespace {
+
+bool splits_prompts(const Strategy& strategy) {
+  const auto axes = strategy.axes();
+  return std::find(axes.begin(), axes.end(), Axis::dp) != axes.end();
+}
+
+/// Baselines are made when first asked for and shared by the strategies.
+class Baselines {
+ public:
+  Baselines(const Subject& subject, const VerifyRequest& request) : subject_(subject), request_(request) {}
+
+  const Baseline& get(at::ScalarType dtype, const std::string& family, const Shape& shape, bool by_prompt) {
+    auto& entry = made_[{dtype, family, shape.batch, by_prompt}];
+    if (!entry) {
+      request_.progress(fmt::format("baseline {} {}", dtype_name(dtype), family));
+      entry = std::make_unique<Baseline>(make_baseline(subject_, {dtype, family, shape, request_.steps, request_.attention, request_.seed,
+                                                                  request_.guidance, by_prompt}));
+    }
+    return *entry;
+  }
+
+ private:
+  const Subject& subject_;
+  const VerifyRequest& request_;
+  std::map<std::tuple<at::ScalarType, std::string, int64_t, bool>, std::unique_ptr<Baseline>> made_;
+};
+
+/// One candidate on one input family: the fp64 rows' comparisons are kept for the other dtypes.
+class CandidateRun {
+ public:
+  CandidateRun(const Subject& subject, const VerifyRequest& request, Baselines& baselines, const Candidate& candidate)
+      : subject_(subject), request_(request), baselines_(baselines), candidate_(candidate), by_prompt_(splits_prompts(*candidate.strategy)) {
+    // Several prompts a rank, and one that does not divide: order and uneven shares are part of the claim.
+    shape_ = request.shape;
+    if (by_prompt_) shape_.batch = std::max<int64_t>(shape_.batch, 2 * candidate.mesh.world_size() - 1);
+  }
+
+  std::vector<Row> rows(const std::string& family) {
+    std::vector<Row> result;
+    std::map<int64_t, std::vector<Comparison>> logic;  // by steps
+    for (const auto dtype : request_.dtypes)
+      for (const int64_t steps : request_.steps) {
+        request_.progress(fmt::format("{} {} {} {} {} steps", candidate_.strategy->name(), candidate_.mesh.text(), dtype_name(dtype), family, steps));
+        Row row = empty_row(dtype, family, steps);
+        try {
+          if (const auto reason = candidate_.strategy->unsupported(subject_.spec.traits, model_request(dtype), candidate_.mesh)) {
+            row.status = Status::failed;
+            row.reason = reason;
+          } else {
+            if (!logic.count(steps)) logic[steps] = compare(at::kDouble, family, steps, nullptr);
+            row.comparisons = logic[steps];
+            auto measured = compare(dtype, family, steps, &row);
+            if (dtype != at::kDouble) row.comparisons.insert(row.comparisons.end(), measured.begin(), measured.end());
+            settle(row);
+          }
+        } catch (const Error& error) {
+          row.status = Status::error;
+          row.reason = error.what();
+        } catch (const std::exception& error) {
+          row.status = Status::error;
+          row.reason = fmt::format("[verify] {}", error.what());
+        }
+        result.push_back(std::move(row));
+      }
+    return result;
+  }
+
+ private:
+  Row empty_row(at::ScalarType dtype, const std::string& family, int64_t steps) const {
+    Row row;
+    row.strategy = candidate_.strategy->name();
+    row.mesh = candidate_.mesh;
+    row.ranks = candidate_.mesh.world_size();
+    row.dtype = dtype;
+    row.family = family;
+    row.steps = steps;
+    row.shape = shape_;
+    return row;
+  }
+
+  Request model_request(at::ScalarType dtype) const {
+    return {shape_.batch, shape_.image_tokens(), shape_.text_tokens, dtype, request_.attention,
+            make_attention_backend(request_.attention)->traits()};
+  }
+
+  /// All comparisons in one dtype; counters and times go to `row` where given.
+  std::vector<Comparison> compare(at::ScalarType dtype, const std::string& family, int64_t steps, Row* row) {
+    const Baseline& baseline = baselines_.get(dtype, family, shape_, by_prompt_);
+    const RankRequest ranks{candidate_.strategy, candidate_.mesh, dtype, request_.attention, request_.fault};
+    const Plan plan = candidate_.strategy->plan(subject_.spec.traits, candidate_.mesh);
+    std::vector<Comparison> result;
+    if (!by_prompt_) {
+      auto& forced = forced_[{dtype, family}];
+      if (forced.empty())
+        for (const bool blocks : {true, false}) {
+          const RunResult run = run_forced(subject_, ranks, baseline.inputs, baseline.single, blocks);
+          const auto judged = judge_forced(baseline, plan, run, blocks);
+          forced.insert(forced.end(), judged.begin(), judged.end());
+        }
+      result = forced;
+    }
+    const RunResult run = run_end_to_end(subject_, ranks, baseline.inputs, steps);
+    const auto judged = judge_end_to_end(baseline, plan, run, steps, by_prompt_);
+    result.insert(result.end(), judged.begin(), judged.end());
+    if (candidate_.strategy == &single() && subject_.golden) {
+      const auto golden = judge_diffusers(subject_, dtype, steps, request_.attention);
+      result.insert(result.end(), golden.begin(), golden.end());
+    }
+    if (row) count(*row, run, dtype, steps);
+    return result;
+  }
+
+  /// Counted traffic must be what the strategy promised, to the byte.
+  void count(Row& row, const RunResult& run, at::ScalarType dtype, int64_t steps) const {
+    row.step_s = run.step_s;
+    for (int rank = 0; rank < row.ranks; ++rank) {
+      const RankResult& mine = run.ranks[rank];
+      const WireCost promised =
+          candidate_.strategy->wire_cost(subject_.spec.traits, model_request(dtype), candidate_.mesh, rank) * std::max<int64_t>(steps, 1);
+      row.counters.push_back({mine.traffic.bytes, mine.traffic.messages, mine.peak_tensor_bytes, mine.weight_bytes});
+      row.wire_cost_bytes.push_back(promised.bytes);
+      if (!(mine.traffic == promised) && !request_.fault)
+        fail_runtime("wire_cost", "rank {} sent {}; {} promises {}", rank, mine.traffic.text(), row.strategy, promised.text());
+    }
+  }
+
+  void settle(Row& row) const {
+    const auto failed = std::find_if(row.comparisons.begin(), row.comparisons.end(), [](const auto& c) { return !c.pass; });
+    if (failed == row.comparisons.end()) return;
+    row.status = Status::mismatch;
+    row.first_failure = localise(row.comparisons, candidate_.strategy->plan(subject_.spec.traits, candidate_.mesh));
+    row.reason = failure_text(*row.first_failure, row.comparisons);
+  }
+
+  const Subject& subject_;
+  const VerifyRequest& request_;
+  Baselines& baselines_;
+  const Candidate& candidate_;
+  bool by_prompt_;
+  Shape shape_;
+  std::map<std::pair<at::ScalarType, std::string>, std::vector<Comparison>> forced_;
+};
+
+}  // namespace
+
+std::vector<Row> verify(const Subject& subject, const VerifyRequest& request) {
+  Baselines baselines(subject, request);
+  std::vector<Row> rows;
+  for (const Candidate& candidate : request.candidates) {
+    CandidateRun run(subject, request, baselines, candidate);
+    for (const auto& family : request.families)
+      for (Row& row : run.rows(family)) rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+}  // namespace shardproof

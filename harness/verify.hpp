@@ -1,0 +1,37 @@
+#pragma once
+
+#include "harness/baseline.hpp"
+#include "harness/rank_run.hpp"
+#include "harness/row.hpp"
+
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace shardproof {
+
+/// A strategy and the mesh it shall run on.
+struct Candidate {
+  const Strategy* strategy;
+  MeshShape mesh;
+};
+
+struct VerifyRequest {
+  std::vector<Candidate> candidates;
+  std::vector<at::ScalarType> dtypes;
+  std::vector<std::string> families;
+  std::vector<int64_t> steps;
+  Shape shape;
+  std::string attention;
+  uint64_t seed = 0;
+  double guidance = 4;
+  const FaultInjection* fault = nullptr;
+  std::function<void(const std::string&)> progress = [](const std::string&) {};
+};
+
+/// Runs every candidate in every dtype, input family and number of steps against one device, module by module and end to
+/// end. The logic gate (fp64) is taken once per candidate and family and stands in the rows of every dtype.
+/// What cannot run is a `failed` row with its reason, what breaks an `error` row; neither stops the others.
+std::vector<Row> verify(const Subject& subject, const VerifyRequest& request);
+
+}  // namespace shardproof

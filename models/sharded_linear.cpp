@@ -1,0 +1,38 @@
+#include "models/sharded_linear.hpp"
+
+#include "core/shard.hpp"
+#include "kernels/linear.hpp"
+
+namespace shardproof {
+
+ShardedLinear::ShardedLinear(std::string name, Sharding sharding, Tensor weight, std::optional<Tensor> bias, Communicator* tp)
+    : name_(std::move(name)), sharding_(std::move(sharding)), weight_(std::move(weight)), bias_(std::move(bias)), tp_(tp) {}
+
+Tensor ShardedLinear::row_wise(const Tensor& x, const Rowwise& rowwise) const {
+  Tensor mine = x;
+  if (rowwise.split_input) {
+    std::vector<Tensor> pieces;
+    for (const Range& range : packed_share(x.size(-1), rowwise.blocks, tp_->size(), tp_->rank()))
+      pieces.push_back(x.slice(-1, range.begin, range.end()));
+    mine = at::cat(pieces, -1);
+  }
+  Tensor partial = shardproof::linear(mine, weight_, std::nullopt);
+  tp_->all_reduce(partial);
+  return bias_ ? partial + *bias_ : partial;
+}
+
+Tensor ShardedLinear::forward(Tensor x, Tokens tokens, Probe& probe) const {
+  const int64_t features = x.dim() - 1;
+  Layout in{tokens}, out{tokens};
+  const auto* colwise = std::get_if<Colwise>(&sharding_);
+  const auto* rowwise = std::get_if<Rowwise>(&sharding_);
+  if (colwise) out = {tokens, features, colwise->blocks};
+  if (rowwise && !rowwise->split_input) in = {tokens, features, rowwise->blocks};
+
+  probe.input(name_, "x", x, in);
+  const Tensor y = rowwise && tp_ ? row_wise(x, *rowwise) : shardproof::linear(x, weight_, bias_);
+  probe.output(name_, "out", y, out);
+  return y;
+}
+
+}  // namespace shardproof

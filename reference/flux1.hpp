@@ -1,0 +1,55 @@
+#pragma once
+
+#include "core/model_config.hpp"
+#include "core/named_tensors.hpp"
+
+#include <optional>
+#include <string>
+
+namespace shardproof::reference {
+
+/// FLUX.1 on one device in plain ATen: the oracle. It shares no code with `kernels/` or `models/`.
+/// It computes in the dtype of its weights; fp64 is the truth. Blocks and modules can be called one by one,
+/// for comparisons in which every module gets the same inputs.
+/// Shapes: B batch, S image tokens, T text tokens, C = heads * head_dim, D head_dim.
+class Flux1 {
+ public:
+  /// `weights` by diffusers' parameter names.
+  Flux1(Flux1Config config, NamedTensors weights);
+
+  /// Predicted velocity [B, S, patch_size² * out_channels].
+  Tensor forward(const NamedTensors& inputs) const;
+
+  /// `latents` [B, S, in_channels] after all flow-match Euler steps; `timestep` is replaced by each sigma.
+  Tensor denoise(const NamedTensors& inputs, int64_t steps) const;
+
+  /// Runs one module by its checkpoint name on named inputs and returns its named outputs:
+  /// any Linear (x → out), `*.attn` (q, k, v → out: attention alone), `transformer_blocks.N` and
+  /// `single_transformer_blocks.N` (image, text, temb, ids [T + S, 3] → image, text),
+  /// `time_text_embed` (timestep, pooled, guidance if any → temb).
+  NamedTensors run_module(const std::string& name, const NamedTensors& inputs) const;
+
+  bool has_parameter(const std::string& name) const { return weights_.count(name) > 0; }
+
+ private:
+  struct Streams {
+    Tensor image_BSC, text_BTC;
+  };
+  struct Rope {
+    Tensor cos_SD, sin_SD;
+  };
+  const Tensor& weight(const std::string& name) const;
+  Tensor linear(const std::string& name, const Tensor& x) const;
+  Tensor two_linears(const std::string& name, const Tensor& x) const;
+  Tensor feed_forward(const std::string& name, const Tensor& x) const;
+  Tensor heads_of(const std::string& linear_name, const std::string& norm_name, const Tensor& x) const;
+  Tensor time_text_embed(const Tensor& timestep, const std::optional<Tensor>& guidance, const Tensor& pooled) const;
+  Rope rope(const Tensor& ids) const;
+  Streams double_block(const std::string& name, Streams x, const Tensor& temb, const Rope& rope) const;
+  Streams single_block(const std::string& name, Streams x, const Tensor& temb, const Rope& rope) const;
+
+  Flux1Config config_;
+  NamedTensors weights_;
+};
+
+}  // namespace shardproof::reference

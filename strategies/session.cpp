@@ -1,0 +1,129 @@
+#include "strategies/session.hpp"
+
+#include "core/error.hpp"
+#include "core/hash.hpp"
+#include "core/shard.hpp"
+
+#include <algorithm>
+
+namespace shardproof {
+namespace {
+
+void check_entries(const Plan& plan, const ModelTraits& model) {
+  for (const auto& [glob, sharding] : plan.weights)
+    if (std::none_of(model.linears.begin(), model.linears.end(), [&](const auto& linear) { return glob_matches(glob, linear.name); }))
+      fail_input("session", "plan entry \"{}: {}\" matches no Linear of the model", glob, sharding_text(sharding));
+}
+
+/// The one length of the dim that the splits over these axes cut; what is gathered has it again.
+int64_t whole_length(const Plan& plan, const Split& gather, const NamedTensors& inputs) {
+  const auto found = inputs.find("hidden_states");
+  if (found == inputs.end() || !plan.inputs.count("hidden_states"))
+    fail_input("session", "an output is gathered but hidden_states is not split");
+  return found->second.size(gather.dim);
+}
+
+/// Sizes of the shares of `length` over several axes, cut one after the other, outermost first.
+std::vector<int64_t> shares(const std::vector<int64_t>& lengths, int parts) {
+  std::vector<int64_t> result;
+  for (const int64_t length : lengths)
+    for (const int64_t size : uneven_sizes(length, parts)) result.push_back(size);
+  return result;
+}
+
+/// Joins the group's pieces along `dim`, in rank order.
+Tensor gather_along(Communicator& group, const Tensor& piece, int64_t dim, const std::vector<int64_t>& sizes, bool uneven) {
+  if (!uneven) return at::cat(group.all_gather(piece).unbind(0), dim);
+  return at::cat(group.all_gather_v(piece.transpose(0, dim), sizes), 0).transpose(0, dim).contiguous();
+}
+
+}  // namespace
+
+Session::Session(const ModelSpec& spec, const Strategy& strategy, const MeshShape& mesh, Communicator& world, WeightSource& weights,
+                 at::ScalarType dtype, std::unique_ptr<AttentionBackend> attention)
+    : spec_(spec), weights_(weights), dtype_(dtype), mesh_(mesh, world), plan_(strategy.plan(spec.traits, mesh)) {
+  check_entries(plan_, spec.traits);
+  attention_ = strategy.attention(mesh_, std::move(attention));
+  model_ = spec.build(*this);
+}
+
+Tensor Session::read(const std::string& name, const std::vector<int64_t>& shape, const Slice& slice) {
+  require(weights_, name, shape);
+  Tensor tensor = weights_.read(name, slice).to(dtype_);
+  weight_bytes_ += static_cast<int64_t>(tensor.nbytes());
+  if (slice.ranges.empty()) replicated_[name] = tensor;
+  return tensor;
+}
+
+std::map<std::string, uint64_t> Session::replicated_hashes() const {
+  std::map<std::string, uint64_t> hashes;
+  for (const auto& [name, tensor] : replicated_) hashes[name] = shardproof::hash_tensor(tensor);
+  return hashes;
+}
+
+Tensor Session::parameter(const std::string& name, const std::vector<int64_t>& shape) { return read(name, shape, {}); }
+
+ShardedLinear Session::linear(const std::string& name, int64_t out_features, int64_t in_features) {
+  const Sharding sharding = plan_entry(plan_, name).sharding;
+  Communicator& tp = mesh_.axis(Axis::tp);
+  Slice rows, columns{1, {}};
+  if (const auto* colwise = std::get_if<Colwise>(&sharding)) rows.ranges = packed_share(out_features, colwise->blocks, tp.size(), tp.rank());
+  if (const auto* rowwise = std::get_if<Rowwise>(&sharding))
+    columns.ranges = packed_share(in_features, rowwise->blocks, tp.size(), tp.rank());
+  Tensor weight = read(name + ".weight", {out_features, in_features}, rows.ranges.empty() ? columns : rows);
+  Tensor bias = read(name + ".bias", {out_features}, rows);
+  return {name, sharding, std::move(weight), std::move(bias), &tp};
+}
+
+NamedTensors Session::cut(const NamedTensors& inputs) const {
+  NamedTensors local = inputs;
+  for (const auto& [name, split] : plan_.inputs) {
+    const auto found = local.find(name);
+    if (found == local.end()) fail_input("session", "the plan splits input \"{}\", which is missing", name);
+    if (found->second.dim() != split.expected_dims)
+      fail_input("session", "the plan splits input \"{}\" with {} dims, it has {}", name, split.expected_dims, found->second.dim());
+    for (const Axis axis : split.axes) {
+      const int64_t length = found->second.size(split.dim);
+      const int degree = mesh_.shape().degree(axis);
+      if (!split.uneven && !divides(length, degree))
+        fail_input("session", "input \"{}\": {} tokens are not divisible by {} {}", name, length, axis_name(axis), degree);
+      const Range share = uneven_share(length, degree, mesh_.coordinate(axis));
+      found->second = found->second.narrow(split.dim, share.begin, share.size);
+    }
+  }
+  return local;
+}
+
+Tensor Session::run(const NamedTensors& local, Probe& probe) {
+  const auto& axes = plan_.mesh.degrees();
+  const bool by_prompt = std::any_of(axes.begin(), axes.end(), [](const auto& axis) { return axis.first == Axis::dp; });
+  if (!by_prompt) return model_->forward(local, *attention_, probe);
+  // Data parallel runs prompt by prompt: a batched product differs in its last bits from the same prompt alone.
+  const Tensor& latents = local.at("hidden_states");
+  std::vector<Tensor> outputs;
+  for (int64_t prompt = 0; prompt < latents.size(0); ++prompt) {
+    NamedTensors one = local;
+    for (const auto& [name, dims] : spec_.traits.batched_inputs) one.at(name) = one.at(name).narrow(0, prompt, 1);
+    outputs.push_back(model_->forward(one, *attention_, probe));
+  }
+  return outputs.empty() ? at::empty({0, latents.size(1), spec_.traits.out_channels}, latents.options()) : at::cat(outputs);
+}
+
+Tensor Session::gather(Tensor output, const NamedTensors& inputs) const {
+  for (const auto& [module, split] : plan_.outputs) {
+    std::vector<std::vector<int64_t>> lengths{{whole_length(plan_, split, inputs)}};  // before each axis' cut
+    for (const Axis axis : split.axes) lengths.push_back(shares(lengths.back(), mesh_.shape().degree(axis)));
+    for (size_t i = split.axes.size(); i-- > 0;) {  // the innermost cut is undone first
+      Communicator& group = mesh_.axis(split.axes[i]);
+      int64_t outer = 0;
+      for (size_t j = 0; j < i; ++j) outer = outer * mesh_.shape().degree(split.axes[j]) + mesh_.coordinate(split.axes[j]);
+      const auto first = lengths[i + 1].begin() + outer * group.size();
+      output = gather_along(group, output, split.dim, {first, first + group.size()}, split.uneven);
+    }
+  }
+  return output;
+}
+
+Tensor Session::forward(const NamedTensors& inputs, Probe& probe) { return gather(run(cut(inputs), probe), inputs); }
+
+}  // namespace shardproof
