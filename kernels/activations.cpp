@@ -29,7 +29,6 @@ constexpr int64_t block = 4096;
 
 template <class T, class Function>
 void map(const char* label, const Tensor& x, const Tensor& out, Function function) {
-  using A = AccumulateOf<T>;
   const auto in = flat_view<const T>(x);
   const auto result = flat_view<T>(out);
   const int64_t count = x.numel();
@@ -39,7 +38,7 @@ void map(const char* label, const Tensor& x, const Tensor& out, Function functio
         T* outs = result.data();
         const int64_t end = count < (part + 1) * block ? count : (part + 1) * block;
 #pragma omp simd
-        for (int64_t i = part * block; i < end; ++i) outs[i] = static_cast<T>(function(static_cast<A>(xs[i])));
+        for (int64_t i = part * block; i < end; ++i) outs[i] = narrow<T>(function(widen(xs[i])));
       });
 }
 

@@ -11,7 +11,7 @@ namespace shardproof {
 /// x · sigmoid(2 √(2/π) (x + 0.044715 x³)): the same function, without the cancellation of 1 + tanh near -1.
 Tensor gelu_tanh(const Tensor& x);
 
-/// x · sigmoid(x).
+/// x · sigmoid(x). Call it as shardproof::silu: at::silu is found by argument too.
 Tensor silu(const Tensor& x);
 
 }  // namespace shardproof

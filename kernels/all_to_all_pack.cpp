@@ -17,7 +17,8 @@ struct Layout {
   Tensor start, stride;
 };
 
-Layout layout(std::string_view subsystem, std::string_view what, int64_t outer, const std::vector<int64_t>& sizes, int64_t row_bytes) {
+Layout layout(std::string_view subsystem, std::string_view what, int64_t outer, const std::vector<int64_t>& sizes,
+              int64_t row_bytes) {
   Layout result{outer, 0, row_bytes, {}, {}};
   for (const int64_t size : sizes) {
     if (size < 0) fail_input(subsystem, "{} {} holds a negative size", what, shape_text(sizes));
@@ -57,6 +58,9 @@ Tensor tokens(std::string_view subsystem, const Tensor& x) {
   return x.contiguous();
 }
 
+/// 0 for an undefined tensor, which `buffer` then refuses.
+int64_t element_size(const Tensor& flat) { return flat.defined() ? flat.element_size() : 0; }
+
 Tensor buffer(std::string_view subsystem, const Tensor& flat, at::IntArrayRef shape) {
   for (const int64_t size : shape)
     if (size < 0) fail_input(subsystem, "a result of {} is asked for", shape_text(shape));
@@ -66,7 +70,8 @@ Tensor buffer(std::string_view subsystem, const Tensor& flat, at::IntArrayRef sh
   return flat.contiguous();
 }
 
-void check_sum(std::string_view subsystem, std::string_view what, const std::vector<int64_t>& sizes, int64_t sum, int64_t needed) {
+void check_sum(std::string_view subsystem, std::string_view what, const std::vector<int64_t>& sizes, int64_t sum,
+               int64_t needed) {
   if (sum != needed) fail_input(subsystem, "{} {} add up to {}; x has {}", what, shape_text(sizes), sum, needed);
 }
 
@@ -82,7 +87,7 @@ Tensor pack_heads(const Tensor& x_BSHD, const std::vector<int64_t>& head_sizes) 
 }
 
 Tensor unpack_sequence(const Tensor& flat, int64_t B, const std::vector<int64_t>& lengths, int64_t h, int64_t D) {
-  const auto plan = layout("unpack_sequence", "lengths", B, lengths, h * D * flat.element_size());
+  const auto plan = layout("unpack_sequence", "lengths", B, lengths, h * D * element_size(flat));
   const Tensor chunks = buffer("unpack_sequence", flat, {B, plan.split, h, D});
   Tensor out = at::empty({B, plan.split, h, D}, flat.options());
   move_rows("shardproof::unpack_sequence", plan, out, chunks, false);
@@ -99,7 +104,7 @@ Tensor pack_sequence(const Tensor& x_BSHD, const std::vector<int64_t>& lengths) 
 }
 
 Tensor unpack_heads(const Tensor& flat, int64_t B, int64_t S, const std::vector<int64_t>& head_sizes, int64_t D) {
-  const auto plan = layout("unpack_heads", "head sizes", B * S, head_sizes, D * flat.element_size());
+  const auto plan = layout("unpack_heads", "head sizes", B * S, head_sizes, D * element_size(flat));
   const Tensor chunks = buffer("unpack_heads", flat, {B, S, plan.split, D});
   Tensor out = at::empty({B, S, plan.split, D}, flat.options());
   move_rows("shardproof::unpack_heads", plan, out, chunks, false);

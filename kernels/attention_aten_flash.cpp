@@ -17,7 +17,8 @@ class AtenFlash final : public AttentionBackend {
   std::string_view name() const override { return "aten_flash"; }
   AttentionTraits traits() const override { return {.lse = true, .mask = true, .gqa = true}; }
 
-  Attended forward(const Tensor& q, const Tensor& k, const Tensor& v, const std::optional<Tensor>& mask, bool keep_accumulator) override {
+  Attended forward(const Tensor& q, const Tensor& k, const Tensor& v, const std::optional<Tensor>& mask,
+                   bool keep_accumulator) override {
     const auto in = check_attention(name(), q, k, v, mask);
     if (in.keys == 0 || in.batch == 0 || in.queries == 0) return nothing_seen(in, keep_accumulator);
     std::optional<Tensor> bias;  // 0 or -inf, added to the scores

@@ -16,7 +16,8 @@ class AtenMath final : public AttentionBackend {
   std::string_view name() const override { return "aten_math"; }
   AttentionTraits traits() const override { return {.lse = true, .mask = true, .gqa = true}; }
 
-  Attended forward(const Tensor& q, const Tensor& k, const Tensor& v, const std::optional<Tensor>& mask, bool keep_accumulator) override {
+  Attended forward(const Tensor& q, const Tensor& k, const Tensor& v, const std::optional<Tensor>& mask,
+                   bool keep_accumulator) override {
     const auto in = check_attention(name(), q, k, v, mask);
     Tensor scores = at::matmul(by_head(in.q_BSHD, in, 1) * in.scale(), by_head(in.k_BTHD, in, in.group()).transpose(2, 3));
     if (in.mask_BT.defined())

@@ -14,7 +14,8 @@ Tensor check_mask(std::string_view backend, const Tensor& mask, int64_t batch, i
     fail_input(backend, "the key mask is {}; bool is needed", mask.defined() ? dtype_name(mask.scalar_type()) : "undefined");
   const std::vector<int64_t> flat{batch, keys}, broadcast{batch, 1, 1, keys};
   if (mask.sizes() != at::IntArrayRef(flat) && mask.sizes() != at::IntArrayRef(broadcast))
-    fail_input(backend, "the key mask is {}; accepted: {} or {}", shape_text(mask.sizes()), shape_text(flat), shape_text(broadcast));
+    fail_input(backend, "the key mask is {}; accepted: {} or {}", shape_text(mask.sizes()), shape_text(flat),
+               shape_text(broadcast));
   return mask.reshape({batch, keys}).contiguous();
 }
 
@@ -33,19 +34,22 @@ AttentionInputs check_attention(std::string_view backend, const Tensor& q, const
     fail_input(backend, "q is {}; [B, S, H, D] with heads and a head dim is needed", shape_text(q.sizes()));
   check_float(backend, "k", k);
   if (k.dim() != 4 || k.size(0) != q.size(0) || k.size(3) != q.size(3) || k.size(2) == 0)
-    fail_input(backend, "k is {}; [{}, T, K, {}] is needed for q {}", shape_text(k.sizes()), q.size(0), q.size(3), shape_text(q.sizes()));
+    fail_input(backend, "k is {}; [{}, T, K, {}] is needed for q {}", shape_text(k.sizes()), q.size(0), q.size(3),
+               shape_text(q.sizes()));
   check_operand(backend, "k", k, q.scalar_type(), k.sizes());
   check_operand(backend, "v", v, q.scalar_type(), k.sizes());
-  if (q.size(2) % k.size(2))
-    fail_input(backend, "{} query heads are not divisible by {} key/value heads", q.size(2), k.size(2));
-  AttentionInputs inputs{dense_heads(q), dense_heads(k), dense_heads(v), {}, q.size(0), q.size(1), k.size(1), q.size(2), k.size(2), q.size(3)};
+  if (q.size(2) % k.size(2)) fail_input(backend, "{} query heads are not divisible by {} key/value heads", q.size(2), k.size(2));
+  AttentionInputs inputs{dense_heads(q), dense_heads(k), dense_heads(v), {},        q.size(0),
+                         q.size(1),      k.size(1),      q.size(2),      k.size(2), q.size(3)};
   if (key_mask) inputs.mask_BT = check_mask(backend, *key_mask, inputs.batch, inputs.keys);
   return inputs;
 }
 
 Attended empty_attended(const AttentionInputs& inputs, bool keep_accumulator) {
   const auto lse = at::empty({inputs.batch, inputs.queries, inputs.heads}, inputs.compute());
-  return {at::empty({inputs.batch, inputs.queries, inputs.heads, inputs.width}, keep_accumulator ? inputs.compute() : inputs.dtype()), lse};
+  return {
+      at::empty({inputs.batch, inputs.queries, inputs.heads, inputs.width}, keep_accumulator ? inputs.compute() : inputs.dtype()),
+      lse};
 }
 
 AttendedKeys attended_keys(const AttentionInputs& inputs) {

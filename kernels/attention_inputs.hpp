@@ -11,10 +11,10 @@ struct AttentionInputs {
   Tensor mask_BT;                 ///< bool, contiguous; undefined without a mask
   int64_t batch = 0, queries = 0, keys = 0, heads = 0, kv_heads = 0, width = 0;
 
-  double scale() const;                ///< 1/√D
-  int64_t group() const;               ///< query heads that share a key/value head
+  double scale() const;   ///< 1/√D
+  int64_t group() const;  ///< query heads that share a key/value head
   at::ScalarType dtype() const { return q_BSHD.scalar_type(); }
-  at::ScalarType compute() const;      ///< fp64 for fp64, else fp32
+  at::ScalarType compute() const;  ///< fp64 for fp64, else fp32
 };
 
 /// Input Error from `backend` when the arguments do not fit together.

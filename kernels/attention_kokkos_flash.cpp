@@ -38,9 +38,11 @@ KOKKOS_INLINE_FUNCTION void multiply_block(const A* a, int64_t lda, const A* b, 
 
 /// C (+)= A B; rows is a multiple of 6 and columns of a block's.
 template <bool accumulate, class A>
-KOKKOS_INLINE_FUNCTION void multiply(const A* a, int64_t lda, const A* b, int64_t ldb, A* c, int64_t rows, int64_t columns, int64_t depth) {
+KOKKOS_INLINE_FUNCTION void multiply(const A* a, int64_t lda, const A* b, int64_t ldb, A* c, int64_t rows, int64_t columns,
+                                     int64_t depth) {
   for (int64_t j = 0; j < columns; j += block_columns<A>)
-    for (int64_t i = 0; i < rows; i += block_rows) multiply_block<accumulate>(a + i * lda, lda, b + j, ldb, c + i * ldb + j, ldb, depth);
+    for (int64_t i = 0; i < rows; i += block_rows)
+      multiply_block<accumulate>(a + i * lda, lda, b + j, ldb, c + i * ldb + j, ldb, depth);
 }
 
 /// One tile of queries of one head a team, over all its keys, tile by tile, with a running maximum and sum
@@ -73,7 +75,18 @@ struct FlashAttention {
   KOKKOS_INLINE_FUNCTION Tile locate(int64_t index, A* scratch) const {
     const int64_t padded = round_up(width, block_columns<A>), first = index % tiles * tile_queries;
     const int64_t rows = queries - first < tile_queries ? queries - first : tile_queries;
-    Tile tile{index / tiles / heads, index / tiles % heads, first, rows, padded, scratch, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr};
+    Tile tile{index / tiles / heads,
+              index / tiles % heads,
+              first,
+              rows,
+              padded,
+              scratch,
+              nullptr,
+              nullptr,
+              nullptr,
+              nullptr,
+              nullptr,
+              nullptr};
     tile.k_transposed = tile.q + tile_queries * width;
     tile.v = tile.k_transposed + tile_keys * width;
     tile.weights = tile.v + tile_keys * padded;
@@ -86,7 +99,7 @@ struct FlashAttention {
   KOKKOS_INLINE_FUNCTION void start(const Tile& tile) const {
     for (int64_t i = 0; i < tile_queries; ++i) {
       const T* from = i < tile.rows ? &q(tile.b, tile.first + i, tile.h, 0) : nullptr;
-      for (int64_t d = 0; d < width; ++d) tile.q[i * width + d] = from ? static_cast<A>(from[d]) * scale : A(0);
+      for (int64_t d = 0; d < width; ++d) tile.q[i * width + d] = from ? widen(from[d]) * scale : A(0);
       for (int64_t d = 0; d < tile.padded_width; ++d) tile.out[i * tile.padded_width + d] = 0;
       tile.top[i] = -INFINITY;
       tile.sum[i] = 0;
@@ -99,8 +112,8 @@ struct FlashAttention {
       A* values = tile.v + t * tile.padded_width;
       const int64_t key = t < keys ? order(tile.b, first + t) : -1;
       const T *from_k = key < 0 ? nullptr : &k(tile.b, key, kv, 0), *from_v = key < 0 ? nullptr : &v(tile.b, key, kv, 0);
-      for (int64_t d = 0; d < width; ++d) tile.k_transposed[d * tile_keys + t] = from_k ? static_cast<A>(from_k[d]) : A(0);
-      for (int64_t d = 0; d < width; ++d) values[d] = from_v ? static_cast<A>(from_v[d]) : A(0);
+      for (int64_t d = 0; d < width; ++d) tile.k_transposed[d * tile_keys + t] = from_k ? widen(from_k[d]) : A(0);
+      for (int64_t d = 0; d < width; ++d) values[d] = from_v ? widen(from_v[d]) : A(0);
       for (int64_t d = width; d < tile.padded_width; ++d) values[d] = 0;
     }
   }
@@ -131,7 +144,7 @@ struct FlashAttention {
       const int64_t s = tile.first + i;
       const A sum = tile.sum[i], inverse = sum == 0 ? A(0) : 1 / sum;  // 0: no key was attended to
       R* to = &out(tile.b, s, tile.h, 0);
-      for (int64_t d = 0; d < width; ++d) to[d] = static_cast<R>(tile.out[i * tile.padded_width + d] * inverse);
+      for (int64_t d = 0; d < width; ++d) to[d] = narrow<R>(tile.out[i * tile.padded_width + d] * inverse);
       lse((tile.b * queries + s) * heads + tile.h) = sum == 0 ? -INFINITY : tile.top[i] + std::log(sum);
     }
   }
@@ -157,10 +170,20 @@ void attend(const AttentionInputs& in, const AttendedKeys& keys, const Attended&
   using A = AccumulateOf<T>;
   const int64_t tiles = (in.queries + most_tile_queries - 1) / most_tile_queries;
   const int64_t rows = round_up((in.queries + tiles - 1) / tiles, block_rows);  // tiles of equal size
-  const FlashAttention<T, R> kernel{strided_view<const T>(in.q_BSHD), strided_view<const T>(in.k_BTHD), strided_view<const T>(in.v_BTHD),
-                                    strided_view<R>(result.out_BSHD), flat_view<A>(result.lse_BSH),
-                                    rows_view<const int64_t>(keys.order_BT), flat_view<const int64_t>(keys.count_B),
-                                    in.queries, in.heads, in.group(), in.width, rows, tiles, static_cast<A>(in.scale())};
+  const FlashAttention<T, R> kernel{strided_view<const T>(in.q_BSHD),
+                                    strided_view<const T>(in.k_BTHD),
+                                    strided_view<const T>(in.v_BTHD),
+                                    strided_view<R>(result.out_BSHD),
+                                    flat_view<A>(result.lse_BSH),
+                                    rows_view<const int64_t>(keys.order_BT),
+                                    flat_view<const int64_t>(keys.count_B),
+                                    in.queries,
+                                    in.heads,
+                                    in.group(),
+                                    in.width,
+                                    rows,
+                                    tiles,
+                                    static_cast<A>(in.scale())};
   Policy policy(static_cast<int>(in.batch * in.heads * tiles), 1);
   policy.set_scratch_size(1, Kokkos::PerTeam(FlashAttention<T, R>::Scratch::shmem_size(kernel.scratch_size(rows, in.width))));
   Kokkos::parallel_for("shardproof::attention::flash", policy, kernel);
@@ -171,7 +194,8 @@ class KokkosFlash final : public AttentionBackend {
   std::string_view name() const override { return "kokkos_flash"; }
   AttentionTraits traits() const override { return {.lse = true, .mask = true, .gqa = true}; }
 
-  Attended forward(const Tensor& q, const Tensor& k, const Tensor& v, const std::optional<Tensor>& mask, bool keep_accumulator) override {
+  Attended forward(const Tensor& q, const Tensor& k, const Tensor& v, const std::optional<Tensor>& mask,
+                   bool keep_accumulator) override {
     const auto inputs = check_attention(name(), q, k, v, mask);
     ensure_kokkos();
     const Attended result = empty_attended(inputs, keep_accumulator);

@@ -27,13 +27,14 @@ struct NaiveAttention {
   A scale;
 
   KOKKOS_INLINE_FUNCTION void operator()(const Member& member) const {
-    const int64_t row = member.league_rank(), h = row % heads, s = row / heads % queries, b = row / heads / queries, kv = h / group;
+    const int64_t row = member.league_rank(), h = row % heads, s = row / heads % queries, b = row / heads / queries,
+                  kv = h / group;
     const int64_t keys = count(b);
     Scratch<A> weights(member.team_scratch(1), keys);
     A top = -INFINITY;
     for (int64_t i = 0; i < keys; ++i) {
       A dot = 0;
-      for (int64_t d = 0; d < width; ++d) dot += static_cast<A>(q(b, s, h, d)) * static_cast<A>(k(b, order(b, i), kv, d));
+      for (int64_t d = 0; d < width; ++d) dot += widen(q(b, s, h, d)) * widen(k(b, order(b, i), kv, d));
       weights(i) = dot * scale;
       top = weights(i) > top ? weights(i) : top;
     }
@@ -41,8 +42,8 @@ struct NaiveAttention {
     for (int64_t i = 0; i < keys; ++i) sum += weights(i) = std::exp(weights(i) - top);
     for (int64_t d = 0; d < width; ++d) {
       A mean = 0;
-      for (int64_t i = 0; i < keys; ++i) mean += weights(i) * static_cast<A>(v(b, order(b, i), kv, d));
-      out(b, s, h, d) = static_cast<R>(keys ? mean / sum : A(0));
+      for (int64_t i = 0; i < keys; ++i) mean += weights(i) * widen(v(b, order(b, i), kv, d));
+      out(b, s, h, d) = narrow<R>(keys ? mean / sum : A(0));
     }
     lse(row) = keys ? top + std::log(sum) : -INFINITY;
   }
@@ -51,10 +52,18 @@ struct NaiveAttention {
 template <class T, class R>
 void attend(const AttentionInputs& in, const AttendedKeys& keys, const Attended& result) {
   using A = AccumulateOf<T>;
-  const NaiveAttention<T, R> kernel{strided_view<const T>(in.q_BSHD), strided_view<const T>(in.k_BTHD), strided_view<const T>(in.v_BTHD),
-                                    strided_view<R>(result.out_BSHD), flat_view<A>(result.lse_BSH),
-                                    rows_view<const int64_t>(keys.order_BT), flat_view<const int64_t>(keys.count_B),
-                                    in.queries, in.heads, in.group(), in.width, static_cast<A>(in.scale())};
+  const NaiveAttention<T, R> kernel{strided_view<const T>(in.q_BSHD),
+                                    strided_view<const T>(in.k_BTHD),
+                                    strided_view<const T>(in.v_BTHD),
+                                    strided_view<R>(result.out_BSHD),
+                                    flat_view<A>(result.lse_BSH),
+                                    rows_view<const int64_t>(keys.order_BT),
+                                    flat_view<const int64_t>(keys.count_B),
+                                    in.queries,
+                                    in.heads,
+                                    in.group(),
+                                    in.width,
+                                    static_cast<A>(in.scale())};
   const auto league = static_cast<int>(in.batch * in.queries * in.heads);
   Policy policy(league, 1);
   policy.set_scratch_size(1, Kokkos::PerTeam(Scratch<A>::shmem_size(in.keys)));
@@ -66,7 +75,8 @@ class KokkosNaive final : public AttentionBackend {
   std::string_view name() const override { return "kokkos_naive"; }
   AttentionTraits traits() const override { return {.lse = true, .mask = true, .gqa = true}; }
 
-  Attended forward(const Tensor& q, const Tensor& k, const Tensor& v, const std::optional<Tensor>& mask, bool keep_accumulator) override {
+  Attended forward(const Tensor& q, const Tensor& k, const Tensor& v, const std::optional<Tensor>& mask,
+                   bool keep_accumulator) override {
     const auto inputs = check_attention(name(), q, k, v, mask);
     ensure_kokkos();
     const Attended result = empty_attended(inputs, keep_accumulator);

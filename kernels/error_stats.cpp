@@ -91,7 +91,7 @@ std::vector<State> blocks(const char* label, const Tensor& x, const Tensor& ref,
 Extremes extremes(const Tensor& x, const Tensor& ref) {
   Extremes all;
   for (const auto& part : blocks<Extremes>("shardproof::error_stats::extremes", x, ref,
-                                           [](Extremes& e, double a, double b, int64_t i) { scan(e, a, b, i); }))
+                                           [](Extremes&e, double a, double b, int64_t i) { scan(e, a, b, i); }))
     join(all, part);
   return all;
 }
@@ -103,7 +103,8 @@ struct Norms {
 Norms norms(const Tensor& x, const Tensor& ref, const Extremes& e) {
   const double de = e.max_abs ? e.max_abs : 1, dx = e.max_x ? e.max_x : 1, dr = e.max_ref ? e.max_ref : 1;
   Squares all;
-  for (const auto& part : blocks<Squares>("shardproof::error_stats::squares", x, ref, [=](Squares& s, double a, double b, int64_t) {
+  for (const auto& part :
+       blocks<Squares>("shardproof::error_stats::squares", x, ref, [=](Squares&s, double a, double b, int64_t) {
          const double error = (a - b) / de, xs = a / dx, refs = b / dr;
          s.error.add(error * error);
          s.x.add(xs * xs);

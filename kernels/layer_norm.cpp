@@ -16,23 +16,23 @@ KOKKOS_INLINE_FUNCTION void normalise_row(const T* x, const T* weight, const T* 
   using A = AccumulateOf<T>;
   A sum = 0;
 #pragma omp simd reduction(+ : sum)
-  for (int64_t c = 0; c < width; ++c) sum += static_cast<A>(x[c]);
+  for (int64_t c = 0; c < width; ++c) sum += widen(x[c]);
   const A mean = sum / static_cast<A>(width);
   A squares = 0;
 #pragma omp simd reduction(+ : squares)
   for (int64_t c = 0; c < width; ++c) {
-    const A centred = static_cast<A>(x[c]) - mean;
+    const A centred = widen(x[c]) - mean;
     squares += centred * centred;
   }
   const A scale = 1 / std::sqrt(squares / static_cast<A>(width) + eps);
   if (!weight && !bias) {
 #pragma omp simd
-    for (int64_t c = 0; c < width; ++c) out[c] = static_cast<T>((static_cast<A>(x[c]) - mean) * scale);
+    for (int64_t c = 0; c < width; ++c) out[c] = narrow<T>((widen(x[c]) - mean) * scale);
     return;
   }
   for (int64_t c = 0; c < width; ++c) {
-    const A value = (static_cast<A>(x[c]) - mean) * scale * (weight ? static_cast<A>(weight[c]) : A(1));
-    out[c] = static_cast<T>(value + (bias ? static_cast<A>(bias[c]) : A(0)));
+    const A value = (widen(x[c]) - mean) * scale * (weight ? widen(weight[c]) : A(1));
+    out[c] = narrow<T>(value + (bias ? widen(bias[c]) : A(0)));
   }
 }
 
@@ -59,7 +59,8 @@ Tensor channel_operand(std::string_view what, const std::optional<Tensor>& opera
 
 Tensor layer_norm(const Tensor& x, double eps, const std::optional<Tensor>& weight, const std::optional<Tensor>& bias) {
   check_float("layer_norm", "x", x);
-  if (x.dim() < 1 || x.size(-1) == 0) fail_input("layer_norm", "x is {}; a last dim of at least 1 is needed", shape_text(x.sizes()));
+  if (x.dim() < 1 || x.size(-1) == 0)
+    fail_input("layer_norm", "x is {}; a last dim of at least 1 is needed", shape_text(x.sizes()));
   if (!(eps >= 0)) fail_input("layer_norm", "eps is {}; accepted: 0 and above", eps);
   const Tensor w = channel_operand("weight", weight, x), b = channel_operand("bias", bias, x);
   ensure_kokkos();

@@ -1,6 +1,5 @@
 #include "kernels/merge.hpp"
 
-#include "core/dtype.hpp"
 #include "core/error.hpp"
 #include "kernels/exec.hpp"
 #include "kernels/views.hpp"
@@ -15,7 +14,8 @@ void check_partial(std::string_view what, const Attended& partial, const Attende
   check_float("merge", fmt::format("{}'s lse", what), partial.lse_BSH);
   const auto out = partial.out_BSHD.sizes(), needed = into.out_BSHD.sizes();
   if (out.size() != 4 || out != needed)
-    fail_input("merge", "{}'s out is {}; {} is needed", what, shape_text(out), out.size() == 4 ? shape_text(needed) : "[B, S, H, D]");
+    fail_input("merge", "{}'s out is {}; {} is needed", what, shape_text(out),
+               out.size() == 4 ? shape_text(needed) : "[B, S, H, D]");
   check_operand("merge", fmt::format("{}'s lse", what), partial.lse_BSH, into.lse_BSH.scalar_type(), needed.slice(0, 3));
 }
 
@@ -24,7 +24,7 @@ template <class T, class U, class W>
 KOKKOS_INLINE_FUNCTION void merge_row(T* out, W& lse, const U* other, W other_lse, int64_t width) {
   if (other_lse == -INFINITY) return;  // it has seen no key
   if (lse == -INFINITY) {
-    for (int64_t d = 0; d < width; ++d) out[d] = static_cast<T>(static_cast<W>(other[d]));
+    for (int64_t d = 0; d < width; ++d) out[d] = narrow<T>(widen(other[d]));
     lse = other_lse;
     return;
   }
@@ -32,8 +32,7 @@ KOKKOS_INLINE_FUNCTION void merge_row(T* out, W& lse, const U* other, W other_ls
   const W mine = std::exp(lse - top), theirs = std::exp(other_lse - top), sum = mine + theirs;
   const W my_share = mine / sum, their_share = theirs / sum;
 #pragma omp simd
-  for (int64_t d = 0; d < width; ++d)
-    out[d] = static_cast<T>(my_share * static_cast<W>(out[d]) + their_share * static_cast<W>(other[d]));
+  for (int64_t d = 0; d < width; ++d) out[d] = narrow<T>(my_share * widen(out[d]) + their_share * widen(other[d]));
   lse = top + std::log(sum);
 }
 
@@ -45,9 +44,8 @@ void merge_rows(const Attended& into, const Attended& other) {
   const auto extra_lse = flat_view<const W>(other.lse_BSH);
   const auto width = static_cast<int64_t>(out.extent(1));
   Kokkos::parallel_for(
-      "shardproof::merge_partial", Kokkos::RangePolicy<>(0, out.extent(0)), KOKKOS_LAMBDA(int64_t row) {
-        merge_row<T, U, W>(&out(row, 0), lse(row), &extra(row, 0), extra_lse(row), width);
-      });
+      "shardproof::merge_partial", Kokkos::RangePolicy<>(0, out.extent(0)),
+      KOKKOS_LAMBDA(int64_t row) { merge_row<T, U, W>(&out(row, 0), lse(row), &extra(row, 0), extra_lse(row), width); });
 }
 
 }  // namespace
@@ -55,19 +53,20 @@ void merge_rows(const Attended& into, const Attended& other) {
 void merge_partial(Attended& into, const Attended& other) {
   check_partial("into", into, into);
   check_partial("other", other, into);
-  const auto dtype = into.lse_BSH.scalar_type();
-  if (dtype != at::kFloat && dtype != at::kDouble) fail_input("merge", "the lse is {}; accepted: fp32, fp64", dtype_name(dtype));
   ensure_kokkos();
-  into = {into.out_BSHD.contiguous(), into.lse_BSH.contiguous()};
-  if (into.out_BSHD.numel() == 0) return;
-  const Attended extra{other.out_BSHD.contiguous(), other.lse_BSH.contiguous()};
-  visit_float(into.out_BSHD.scalar_type(), [&](auto out) {
-    visit_float(extra.out_BSHD.scalar_type(), [&](auto add) {
-      using T = decltype(out);
-      using U = decltype(add);
-      dtype == at::kDouble ? merge_rows<T, U, double>(into, extra) : merge_rows<T, U, float>(into, extra);
+  const auto lse_dtype = into.lse_BSH.scalar_type(), compute = accumulate_dtype(lse_dtype);
+  into = {into.out_BSHD.contiguous(), into.lse_BSH.to(compute).contiguous()};
+  if (into.out_BSHD.numel()) {
+    const Attended extra{other.out_BSHD.contiguous(), other.lse_BSH.to(compute).contiguous()};
+    visit_float(into.out_BSHD.scalar_type(), [&](auto out) {
+      visit_float(extra.out_BSHD.scalar_type(), [&](auto add) {
+        using T = decltype(out);
+        using U = decltype(add);
+        compute == at::kDouble ? merge_rows<T, U, double>(into, extra) : merge_rows<T, U, float>(into, extra);
+      });
     });
-  });
+  }
+  into.lse_BSH = into.lse_BSH.to(lse_dtype);
 }
 
 }  // namespace shardproof

@@ -13,10 +13,11 @@ namespace shardproof {
 /// 3.1; ring attention). A side whose lse is -inf has seen no key and its out is not read; with both sides at
 /// -inf the result is out 0, lse -inf.
 ///
-/// `into.out_BSHD` keeps its dtype and is rounded to it at every merge: fp32 (fp64) for exact merging, bf16 or
-/// fp16 for the mode in which partials are not kept in fp32. `other.out_BSHD` may have another dtype. Both
-/// lse [B, S, H] are fp32, or both fp64. Written in place when `into`'s tensors are contiguous, otherwise
-/// `into` gets new ones. Input Error on shapes or dtypes that do not fit.
+/// `into`'s tensors keep their dtypes and are rounded to them at every merge: fp32 (fp64) for exact merging, bf16 or
+/// fp16 for the mode in which partials are not kept in fp32; the arithmetic is fp32 or, when the lse is fp64, fp64.
+/// `other.out_BSHD` may have another dtype than `into`'s, its lse [B, S, H] may not. Written in place where `into`'s
+/// tensors are contiguous and its lse fp32 or fp64, otherwise `into` gets new ones. Input Error on shapes or dtypes
+/// that do not fit.
 void merge_partial(Attended& into, const Attended& other);
 
 }  // namespace shardproof

@@ -14,7 +14,6 @@ void check_tokens(std::string_view subsystem, std::string_view what, const Tenso
 
 template <class T>
 void modulate_rows(const Tensor& x, const Tensor& scale, const Tensor& shift, const Tensor& out) {
-  using A = AccumulateOf<T>;
   const int64_t tokens = x.size(1), width = x.size(2);
   const auto in = rows_view<const T>(x), a = rows_view<const T>(scale), b = rows_view<const T>(shift);
   const auto result = rows_view<T>(out);
@@ -23,14 +22,12 @@ void modulate_rows(const Tensor& x, const Tensor& scale, const Tensor& shift, co
         const T *xs = &in(row, 0), *scales = &a(row / tokens, 0), *shifts = &b(row / tokens, 0);
         T* outs = &result(row, 0);
 #pragma omp simd
-        for (int64_t c = 0; c < width; ++c)
-          outs[c] = static_cast<T>(static_cast<A>(xs[c]) * (1 + static_cast<A>(scales[c])) + static_cast<A>(shifts[c]));
+        for (int64_t c = 0; c < width; ++c) outs[c] = narrow<T>(widen(xs[c]) * (1 + widen(scales[c])) + widen(shifts[c]));
       });
 }
 
 template <class T>
 void gate_rows(const Tensor& residual, const Tensor& gate, const Tensor& x, const Tensor& out) {
-  using A = AccumulateOf<T>;
   const int64_t tokens = x.size(1), width = x.size(2);
   const auto base = rows_view<const T>(residual), g = rows_view<const T>(gate), in = rows_view<const T>(x);
   const auto result = rows_view<T>(out);
@@ -39,8 +36,7 @@ void gate_rows(const Tensor& residual, const Tensor& gate, const Tensor& x, cons
         const T *bases = &base(row, 0), *gates = &g(row / tokens, 0), *xs = &in(row, 0);
         T* outs = &result(row, 0);
 #pragma omp simd
-        for (int64_t c = 0; c < width; ++c)
-          outs[c] = static_cast<T>(static_cast<A>(bases[c]) + static_cast<A>(gates[c]) * static_cast<A>(xs[c]));
+        for (int64_t c = 0; c < width; ++c) outs[c] = narrow<T>(widen(bases[c]) + widen(gates[c]) * widen(xs[c]));
       });
 }
 

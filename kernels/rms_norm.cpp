@@ -15,12 +15,12 @@ KOKKOS_INLINE_FUNCTION void normalise_row(const T* x, const T* weight, T* out, i
   A squares = 0;
 #pragma omp simd reduction(+ : squares)
   for (int64_t c = 0; c < width; ++c) {
-    const A value = static_cast<A>(x[c]);
+    const A value = widen(x[c]);
     squares += value * value;
   }
   const A scale = 1 / std::sqrt(squares / static_cast<A>(width) + eps);
 #pragma omp simd
-  for (int64_t c = 0; c < width; ++c) out[c] = static_cast<T>(static_cast<A>(x[c]) * scale * static_cast<A>(weight[c]));
+  for (int64_t c = 0; c < width; ++c) out[c] = narrow<T>(widen(x[c]) * scale * widen(weight[c]));
 }
 
 template <class T>
@@ -39,7 +39,8 @@ void normalise(const Tensor& x, const Tensor& weight, double eps, const Tensor& 
 
 Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps) {
   check_float("rms_norm", "x", x);
-  if (x.dim() < 1 || x.size(-1) == 0) fail_input("rms_norm", "x is {}; a last dim of at least 1 is needed", shape_text(x.sizes()));
+  if (x.dim() < 1 || x.size(-1) == 0)
+    fail_input("rms_norm", "x is {}; a last dim of at least 1 is needed", shape_text(x.sizes()));
   if (!(eps >= 0)) fail_input("rms_norm", "eps is {}; accepted: 0 and above", eps);
   check_operand("rms_norm", "weight", weight, x.scalar_type(), {x.size(-1)});
   ensure_kokkos();

@@ -13,7 +13,8 @@ namespace {
 
 /// theta^(-2j / dim) for each pair of one axis, as diffusers rounds it: a power, then its reciprocal.
 void append_frequencies(int64_t dim, double theta, std::vector<double>& out) {
-  for (int64_t j = 0; j < dim / 2; ++j) out.push_back(1.0 / std::pow(theta, static_cast<double>(2 * j) / static_cast<double>(dim)));
+  for (int64_t j = 0; j < dim / 2; ++j)
+    out.push_back(1.0 / std::pow(theta, static_cast<double>(2 * j) / static_cast<double>(dim)));
 }
 
 void check_table(const Tensor& ids, at::IntArrayRef axes_dims, double theta, at::ScalarType dtype) {
@@ -31,9 +32,9 @@ KOKKOS_INLINE_FUNCTION void turn_head(const T* x, const AccumulateOf<T>* cos, co
   using A = AccumulateOf<T>;
 #pragma omp simd
   for (int64_t i = 0; i < width; i += 2) {
-    const A even = static_cast<A>(x[i]), odd = static_cast<A>(x[i + 1]);
-    out[i] = static_cast<T>(even * cos[i] - odd * sin[i]);
-    out[i + 1] = static_cast<T>(odd * cos[i + 1] + even * sin[i + 1]);
+    const A even = widen(x[i]), odd = widen(x[i + 1]);
+    out[i] = narrow<T>(even * cos[i] - odd * sin[i]);
+    out[i + 1] = narrow<T>(odd * cos[i + 1] + even * sin[i + 1]);
   }
 }
 

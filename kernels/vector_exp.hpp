@@ -2,9 +2,9 @@
 
 #include <Kokkos_Core.hpp>
 
+#include <bit>
 #include <cmath>
 #include <cstdint>
-#include <cstring>
 
 namespace shardproof {
 
@@ -26,12 +26,7 @@ KOKKOS_INLINE_FUNCTION float vector_exp(float x) {
   p = p * r + 1.6666665459e-1f;
   p = p * r + 5.0000001201e-1f;
   p = p * (r * r) + r + 1.0f;
-  uint32_t bits;
-  std::memcpy(&bits, &shifted, sizeof bits);
-  bits = (bits << 23) + 0x3f800000u;  // 2^n
-  float power;
-  std::memcpy(&power, &bits, sizeof power);
-  return p * power;
+  return p * std::bit_cast<float>((std::bit_cast<uint32_t>(shifted) << 23) + 0x3f800000u);  // p · 2^n
 }
 
 KOKKOS_INLINE_FUNCTION double vector_exp(double x) { return std::exp(x); }

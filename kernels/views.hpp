@@ -4,6 +4,8 @@
 
 #include <Kokkos_Core.hpp>
 
+#include <bit>
+#include <cstdint>
 #include <string_view>
 #include <type_traits>
 
@@ -16,6 +18,27 @@ using AccumulateOf = std::conditional_t<std::is_same_v<T, double>, double, float
 
 /// The same as a dtype.
 inline at::ScalarType accumulate_dtype(at::ScalarType dtype) { return dtype == at::kDouble ? at::kDouble : at::kFloat; }
+
+/// A value in the type it is computed in. Done on the bits for bf16, as `narrow` is, so that loops vectorise.
+template <class T>
+KOKKOS_INLINE_FUNCTION AccumulateOf<T> widen(T value) {
+  if constexpr (std::is_same_v<T, c10::BFloat16>)
+    return std::bit_cast<float>(static_cast<uint32_t>(value.x) << 16);
+  else
+    return static_cast<AccumulateOf<T>>(value);
+}
+
+/// Rounds to the nearest value of T, ties to even. c10's own bf16 rounding branches on NaN.
+template <class T, class A>
+KOKKOS_INLINE_FUNCTION T narrow(A value) {
+  if constexpr (std::is_same_v<T, c10::BFloat16>) {
+    const auto bits = std::bit_cast<uint32_t>(static_cast<float>(value));
+    const uint32_t rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
+    return c10::BFloat16(static_cast<uint16_t>(value != value ? 0x7fc0u : rounded), c10::BFloat16::from_bits());
+  } else {
+    return static_cast<T>(value);
+  }
+}
 
 using Unmanaged = Kokkos::MemoryTraits<Kokkos::Unmanaged>;
 template <class T>
@@ -35,10 +58,14 @@ void check_operand(std::string_view subsystem, std::string_view what, const Tens
 template <class F>
 void visit_float(at::ScalarType dtype, F&& f) {
   switch (dtype) {
-    case at::kDouble: return f(double{});
-    case at::kFloat: return f(float{});
-    case at::kBFloat16: return f(c10::BFloat16{});
-    default: return f(c10::Half{});
+    case at::kDouble:
+      return f(double{});
+    case at::kFloat:
+      return f(float{});
+    case at::kBFloat16:
+      return f(c10::BFloat16{});
+    default:
+      return f(c10::Half{});
   }
 }
 

@@ -23,7 +23,11 @@ namespace {
 constexpr int64_t tokens = 1024, heads = 24, width = 128, channels = heads * width;  // FLUX.1's hidden size
 constexpr std::array<at::ScalarType, 2> dtypes{at::kFloat, at::kBFloat16};
 
-Tensor input(at::IntArrayRef shape, at::ScalarType dtype, std::string_view name) { return seeded_normal(shape, 1, name).to(dtype); }
+Tensor input(at::IntArrayRef shape, at::ScalarType dtype, std::string_view name) {
+  return seeded_normal(shape, 1, name).to(dtype);
+}
+
+std::string label(std::string_view kernel, at::ScalarType dtype) { return fmt::format("{}/{}", kernel, dtype_name(dtype)); }
 
 /// Registers `call`, which reads and writes `bytes` bytes.
 void add_memory_bound(const std::string& name, int64_t bytes, std::function<void()> call) {
@@ -57,48 +61,49 @@ void add_attentions() {
 
 void add_copy(at::ScalarType dtype) {
   const auto x = input({1, tokens, channels}, dtype, "x"), y = at::empty_like(x);
-  add_memory_bound("copy/" + dtype_name(dtype), 2 * static_cast<int64_t>(x.nbytes()), [=] { y.copy_(x); });
+  add_memory_bound(label("copy", dtype), 2 * static_cast<int64_t>(x.nbytes()), [=] { y.copy_(x); });
   // What a function that returns a new tensor can reach: the allocator hands out pages that are touched first here.
-  add_memory_bound("copy_to_new/" + dtype_name(dtype), 2 * static_cast<int64_t>(x.nbytes()), [=] { benchmark::DoNotOptimize(x.clone()); });
+  add_memory_bound(label("copy_to_new", dtype), 2 * static_cast<int64_t>(x.nbytes()),
+                   [=] { benchmark::DoNotOptimize(x.clone()); });
 }
 
 void add_elementwise(at::ScalarType dtype) {
-  const auto suffix = "/" + dtype_name(dtype);
   const auto x = input({1, tokens, channels}, dtype, "x"), y = input({1, tokens, channels}, dtype, "y");
   const auto scale = input({1, channels}, dtype, "scale"), shift = input({1, channels}, dtype, "shift");
   const auto by_head = x.view({1, tokens, heads, width}), weight = input({width}, dtype, "weight");
   const auto table = rope_table(at::arange(tokens).unsqueeze(1), {width}, 10000, at::kFloat);
   const auto bytes = static_cast<int64_t>(x.nbytes());
-  add_memory_bound("layer_norm" + suffix, 2 * bytes, [=] { benchmark::DoNotOptimize(layer_norm(x, 1e-6)); });
-  add_memory_bound("rms_norm" + suffix, 2 * bytes, [=] { benchmark::DoNotOptimize(rms_norm(by_head, weight, 1e-6)); });
-  add_memory_bound("rope" + suffix, 2 * bytes, [=] { benchmark::DoNotOptimize(apply_rope(by_head, table)); });
-  add_memory_bound("modulate" + suffix, 2 * bytes, [=] { benchmark::DoNotOptimize(modulate(x, scale, shift)); });
-  add_memory_bound("gate_residual" + suffix, 3 * bytes, [=] { benchmark::DoNotOptimize(gate_residual(x, scale, y)); });
-  add_memory_bound("gelu_tanh" + suffix, 2 * bytes, [=] { benchmark::DoNotOptimize(gelu_tanh(x)); });
-  add_memory_bound("silu" + suffix, 2 * bytes, [=] { benchmark::DoNotOptimize(shardproof::silu(x)); });
+  add_memory_bound(label("layer_norm", dtype), 2 * bytes, [=] { benchmark::DoNotOptimize(layer_norm(x, 1e-6)); });
+  add_memory_bound(label("rms_norm", dtype), 2 * bytes, [=] { benchmark::DoNotOptimize(rms_norm(by_head, weight, 1e-6)); });
+  add_memory_bound(label("rope", dtype), 2 * bytes, [=] { benchmark::DoNotOptimize(apply_rope(by_head, table)); });
+  add_memory_bound(label("modulate", dtype), 2 * bytes, [=] { benchmark::DoNotOptimize(modulate(x, scale, shift)); });
+  add_memory_bound(label("gate_residual", dtype), 3 * bytes, [=] { benchmark::DoNotOptimize(gate_residual(x, scale, y)); });
+  add_memory_bound(label("gelu_tanh", dtype), 2 * bytes, [=] { benchmark::DoNotOptimize(gelu_tanh(x)); });
+  add_memory_bound(label("silu", dtype), 2 * bytes, [=] { benchmark::DoNotOptimize(shardproof::silu(x)); });
 }
 
 void add_merge(at::ScalarType dtype) {
   const auto out = input({1, tokens, heads, width}, dtype, "out"), other = input({1, tokens, heads, width}, dtype, "other");
   const auto lse = input({1, tokens, heads}, at::kFloat, "lse");
-  add_memory_bound("merge_partial/" + dtype_name(dtype), 3 * static_cast<int64_t>(out.nbytes()), [=] {
+  add_memory_bound(label("merge_partial", dtype), 3 * static_cast<int64_t>(out.nbytes()), [=] {
     Attended into{out, lse};
     merge_partial(into, {other, lse});
   });
 }
 
 void add_pack(at::ScalarType dtype) {
-  const auto suffix = "/" + dtype_name(dtype);
   const auto x = input({1, tokens, heads, width}, dtype, "x");
   const std::vector<int64_t> head_sizes(4, heads / 4), lengths(4, tokens / 4);
   const auto flat = x.flatten();
   const auto bytes = static_cast<int64_t>(x.nbytes());
   const auto to = at::empty_like(x);
-  add_memory_bound("memcpy" + suffix, 2 * bytes, [=] { std::memcpy(to.data_ptr(), x.data_ptr(), x.nbytes()); });
-  add_memory_bound("pack_heads" + suffix, 2 * bytes, [=] { benchmark::DoNotOptimize(pack_heads(x, head_sizes)); });
-  add_memory_bound("unpack_heads" + suffix, 2 * bytes, [=] { benchmark::DoNotOptimize(unpack_heads(flat, 1, tokens, head_sizes, width)); });
-  add_memory_bound("pack_sequence" + suffix, 2 * bytes, [=] { benchmark::DoNotOptimize(pack_sequence(x, lengths)); });
-  add_memory_bound("unpack_sequence" + suffix, 2 * bytes, [=] { benchmark::DoNotOptimize(unpack_sequence(flat, 1, lengths, heads, width)); });
+  add_memory_bound(label("memcpy", dtype), 2 * bytes, [=] { std::memcpy(to.data_ptr(), x.data_ptr(), x.nbytes()); });
+  add_memory_bound(label("pack_heads", dtype), 2 * bytes, [=] { benchmark::DoNotOptimize(pack_heads(x, head_sizes)); });
+  add_memory_bound(label("unpack_heads", dtype), 2 * bytes,
+                   [=] { benchmark::DoNotOptimize(unpack_heads(flat, 1, tokens, head_sizes, width)); });
+  add_memory_bound(label("pack_sequence", dtype), 2 * bytes, [=] { benchmark::DoNotOptimize(pack_sequence(x, lengths)); });
+  add_memory_bound(label("unpack_sequence", dtype), 2 * bytes,
+                   [=] { benchmark::DoNotOptimize(unpack_sequence(flat, 1, lengths, heads, width)); });
 }
 
 void add_all() {
