@@ -26,6 +26,9 @@ constexpr std::array<StoredType, 22> stored_types{{
 /// serde_json, which safetensors reads with, refuses the 128th level.
 constexpr int max_depth = 127;
 
+/// LibTorch's operations go no further, and a header of shapes alone would take nine times its size in memory.
+constexpr size_t max_dimensions = 64;
+
 /// The text on one line, without control characters, cut when long.
 std::string plain(std::string_view text) {
   constexpr size_t limit = 200;
@@ -75,6 +78,7 @@ class HeaderReader {
     if (state_ == State::shape) {
       if (number > static_cast<uint64_t>(std::numeric_limits<int64_t>::max()))
         fail("tensor {}: dimension {} of the shape does not fit 63 bits", quoted_name(name_), number);
+      if (tensor_.shape.size() == max_dimensions) fail("tensor {}: more than {} dimensions", quoted_name(name_), max_dimensions);
       tensor_.shape.push_back(static_cast<int64_t>(number));
       return true;
     }

@@ -49,7 +49,8 @@ uint64_t safetensors_header_length(std::span<const std::byte> prefix, uint64_t f
 /// lengths that do not fit, anything that is not a JSON object of tensors, repeated keys, metadata values that are
 /// not strings, unknown dtypes, sizes that overflow, ranges that do not match dtype x shape, and data that is
 /// not covered exactly once. Stricter than safetensors 0.8.0: the first byte must be '{', repeated tensor names and
-/// tensors written as a list are refused, and a dimension must fit int64. Memory: a small multiple of the header.
+/// tensors written as a list are refused, a dimension must fit int64, and there are at most 64 of them. Memory: a small multiple
+/// of the header.
 SafetensorsHeader parse_safetensors_header(std::span<const std::byte> bytes, uint64_t file_size, std::string_view source);
 
 /// A slice as runs of bytes: for each of `outer` rows of `row_bytes` bytes, the runs in `runs`, relative to the row.

@@ -7,7 +7,11 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
-#include <functional>
+#include <limits>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
 
 namespace shardproof {
 namespace {
@@ -25,6 +29,12 @@ std::string one(std::string_view dtype, std::string_view shape, std::string_view
 std::string nested(int levels) {
   return fmt::format(R"({{"t":{{"dtype":"F32","shape":[1],"data_offsets":[0,4],"x":{}{}}}}})", std::string(static_cast<size_t>(levels), '['),
                      std::string(static_cast<size_t>(levels), ']'));
+}
+
+std::string repeated(std::string_view text, int count) {
+  std::string result;
+  for (int i = 0; i < count; ++i) result += text;
+  return result;
 }
 
 std::string zeros(size_t count) { return std::string(count, '\0'); }
@@ -83,6 +93,7 @@ const std::vector<File> table{
     {"ShapeOverflowsThenZero", safetensors_bytes(one("F32", "[4611686018427387904,4611686018427387904,0]", "[0,0]")), "overflows"},
     {"BitsOverflow", safetensors_bytes(one("F64", "[288230376151711744]", "[0,0]")), "overflows"},
     {"DimensionOverInt64", safetensors_bytes(one("F32", "[18446744073709551615,0]", "[0,0]")), "63 bits"},  // ours
+    {"SixtyFiveDimensions", safetensors_bytes(one("F32", "[1" + repeated(",1", 64) + "]", "[0,4]"), four), "more than 64 dimensions"},  // ours
     {"DimensionOverUint64", safetensors_bytes(one("F32", "[18446744073709551616,0]", "[0,0]")), "shape holds"},
     {"ShapeOneWithoutBytes", safetensors_bytes(one("F32", "[1]", "[0,0]")), "tensor \"t\": F32 [1] takes 4 bytes"},
     {"NegativeOffset", safetensors_bytes(one("F32", "[1]", "[-8,4]"), four), "tensor \"t\": data_offsets holds a negative number"},
@@ -124,6 +135,7 @@ const std::vector<File> table{
     {"ZeroElementsAtTheTail", safetensors_bytes(one("U8", "[1]", "[0,1]", R"(,"u":{"dtype":"F32","shape":[3,0],"data_offsets":[1,1]})"), "a"), ""},
     {"TwoEmptyTensors", safetensors_bytes(one("U8", "[0]", "[0,0]", R"(,"u":{"dtype":"F32","shape":[3,0],"data_offsets":[0,0]})")), ""},
     {"ZeroThenHuge", safetensors_bytes(one("F32", "[0,4611686018427387904,4611686018427387904]", "[0,0]")), ""},
+    {"SixtyFourDimensions", safetensors_bytes(one("F32", "[1" + repeated(",1", 63) + "]", "[0,4]"), four), ""},
     {"Scalar", safetensors_bytes(one("F32", "[]", "[0,4]"), four), ""},
     {"NoTensors", safetensors_bytes("{}"), ""},
     {"EmptyName", safetensors_bytes(R"({"":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})", four), ""},
@@ -285,6 +297,14 @@ TEST(SafetensorsSlice, PackedSharesOfAllRanksAreTheWhole) {
     EXPECT_TRUE(at::equal(file.read("w", {0, packed_share(8, {1, 3}, 2, rank)}), expected));
   }
   EXPECT_EQ(file.bytes_read(), 128);
+}
+
+TEST(SafetensorsSlice, NeighbouringRunsAreOneRead) {
+  const StoredTensor tensor{{"F32", 32}, {8, 4}, 100, 228};
+  EXPECT_EQ(slice_layout(tensor, 0, std::vector<Range>{{0, 2}, {2, 3}}, "t").runs.size(), 1U);
+  EXPECT_EQ(slice_layout(tensor, 0, std::vector<Range>{{0, 2}, {3, 3}}, "t").runs.size(), 2U);
+  EXPECT_EQ(slice_layout(tensor, 1, std::vector<Range>{{0, 4}}, "t").outer, 1U);
+  EXPECT_EQ(slice_layout(tensor, 1, std::vector<Range>{{0, 3}}, "t").outer, 8U);
 }
 
 TEST(SafetensorsSlice, ImpossibleOnesAreRefusedByName) {
