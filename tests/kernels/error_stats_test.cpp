@@ -77,6 +77,19 @@ TEST(ErrorStats, ManyElementsLoseNothing) {  // a plain running sum is off by 1e
   EXPECT_NEAR(s.reference_norm / (0.1 * std::sqrt(static_cast<double>(n))), 1, 1e-15);
 }
 
+TEST(ErrorStats, SmallTermsNextToALargeOneCount) {  // each square is lost when added to 1; together they are 2e-13
+  auto ref = at::full({4096}, 7e-9, at::kDouble);
+  ref[0] = 1;
+  EXPECT_NEAR(error_stats(ref, ref).reference_norm - 1, 0.5 * 4095 * 49e-18, 1e-15);
+}
+
+TEST(ErrorStats, TheFirstOfEqualErrorsIsTheWorst) {
+  const auto ref = at::zeros({3, 5000});
+  const auto x = ref.clone();
+  for (const auto& [i, j] : {std::pair{0, 7}, {0, 9}, {2, 4999}}) x[i][j] = 1;
+  EXPECT_THAT(error_stats(x, ref).worst_index, testing::ElementsAre(0, 7));
+}
+
 TEST(ErrorStats, EndsOfTheRange) {
   for (const double scale : {1e-300, 1e-170, 1e170, 1e300}) {
     const auto s = error_stats(row({3, 4.5}) * scale, row({3, 4}) * scale);
