@@ -8,13 +8,18 @@
 
 namespace shardproof {
 
+/// yes or no, by bits: gcc turns two conditional expressions in a row into branches, which do not vectorise.
+KOKKOS_INLINE_FUNCTION float select(bool condition, float yes, float no) {
+  const uint32_t mask = 0u - static_cast<uint32_t>(condition);
+  return std::bit_cast<float>((std::bit_cast<uint32_t>(yes) & mask) | (std::bit_cast<uint32_t>(no) & ~mask));
+}
+
 /// exp in plain arithmetic, so that loops over it vectorise; libm's is a call per element, and attention would
 /// spend as long in it as in its products. Cephes' expf (S. Moshier): n = round(x / ln 2), a polynomial on the
 /// remainder, times 2^n; relative error below 2e-7. Arguments are held to [-87.3, 88], where the result is
 /// neither subnormal nor infinite; NaN stays NaN.
-KOKKOS_INLINE_FUNCTION float vector_exp(float x) {
-  x = x < -87.3f ? -87.3f : x;
-  x = x > 88.0f ? 88.0f : x;
+KOKKOS_INLINE_FUNCTION float vector_exp(float argument) {
+  const float x = select(argument > 88.0f, 88.0f, select(argument < -87.3f, -87.3f, argument));
   constexpr float magic = 12582912.0f;  // 1.5 · 2^23: adding it leaves round(x) in the low mantissa bits
   const float shifted = x * 1.44269504f + magic;
   const float n = shifted - magic;
