@@ -9,6 +9,8 @@
 namespace shardproof {
 
 Json parse_json(std::string_view text, std::string_view source) {
+  // The parser takes a zero byte for the end of the text and would not see what follows it.
+  if (text.find('\0') != text.npos) fail_input("json", "{}: not valid JSON: it holds a zero byte", source);
   std::vector<std::set<std::string>> keys;
   const auto no_repeats = [&](int, Json::parse_event_t event, Json& value) {
     if (event == Json::parse_event_t::object_start) keys.emplace_back();

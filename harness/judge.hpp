@@ -12,7 +12,7 @@ namespace shardproof {
 /// In fp64 by the logic gate, otherwise by the precision gate. On one device the error is compared with plain ATen's.
 std::vector<Comparison> judge_forced(const Baseline& baseline, const Plan& plan, const RunResult& run, bool blocks);
 
-/// Judges what the user sees: the output or the latents after `steps`. With `by_prompt` the result must also be bit-equal
+/// Judges what the user sees: the output or the latents after `steps`, which must be the same on every rank. With `by_prompt` the result must also be bit-equal
 /// to single runs, prompt by prompt.
 std::vector<Comparison> judge_end_to_end(const Baseline& baseline, const Plan& plan, const RunResult& run, int64_t steps, bool by_prompt);
 

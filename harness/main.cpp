@@ -4,7 +4,10 @@
 
 #include <fmt/core.h>
 
+#include <unistd.h>
+
 #include <cstdio>
+#include <cstdlib>
 
 namespace shardproof {
 namespace {
@@ -50,4 +53,13 @@ int main_with_errors(int argc, char** argv) {
 }  // namespace
 }  // namespace shardproof
 
-int main(int argc, char** argv) { return shardproof::main_with_errors(argc, argv); }
+int main(int argc, char** argv) {
+  // libgomp reads its settings when it is loaded. Waiting threads that spin, or are pinned, cost more than they bring here:
+  // many small kernels, often on shared machines. What the user has set stays.
+  if (!std::getenv("OMP_WAIT_POLICY") || !std::getenv("OMP_PROC_BIND")) {
+    setenv("OMP_WAIT_POLICY", "passive", 0);
+    setenv("OMP_PROC_BIND", "false", 0);
+    execv("/proc/self/exe", argv);  // returns only if it failed; then the defaults must do
+  }
+  return shardproof::main_with_errors(argc, argv);
+}

@@ -27,7 +27,7 @@ void check_equal_across_ranks(Communicator& world, const std::map<std::string, u
 
 void check_equal_start(Communicator& world, const NamedTensors& inputs, const Session& session) {
   std::map<std::string, uint64_t> hashes;
-  for (const auto& [name, tensor] : inputs) hashes["input " + name] = shardproof::hash_tensor(tensor);
+  for (const auto& [name, tensor] : inputs) hashes["input " + name] = tensor_hash(tensor);
   for (const auto& [name, hash] : session.replicated_hashes()) hashes["replicated weight " + name] = hash;
   check_equal_across_ranks(world, hashes);
 }
@@ -75,12 +75,6 @@ Tensor denoise(Session& session, const RankRequest& request, const NamedTensors&
   return latents;
 }
 
-void check_same_output(const RunResult& run) {
-  for (size_t rank = 1; rank < run.ranks.size(); ++rank)
-    if (!at::equal(run.ranks[rank].output, run.ranks[0].output))
-      fail_runtime("parity", "rank {} ends with another output than rank 0", rank);
-}
-
 }  // namespace
 
 RunResult run_end_to_end(const Subject& subject, const RankRequest& request, const NamedTensors& inputs, int64_t steps) {
@@ -114,7 +108,6 @@ RunResult run_end_to_end(const Subject& subject, const RankRequest& request, con
   };
   run_local(ranks, body, {[&](int rank) { memory.set_owner(rank); }});
   for (size_t i = 1; i < clock_s.size(); ++i) result.step_s.push_back(clock_s[i] - clock_s[i - 1]);
-  check_same_output(result);
   return result;
 }
 

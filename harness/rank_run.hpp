@@ -46,7 +46,7 @@ struct RunResult {
   std::vector<double> step_s;  ///< critical path over ranks, one per step
 };
 
-/// Runs `steps` denoising steps (0: one forward) on whole inputs; every rank must end with the same output.
+/// Runs `steps` denoising steps (0: one forward) on whole inputs.
 /// Inputs and replicated weights are checked equal across ranks by hash first (not under an injected fault).
 RunResult run_end_to_end(const Subject& subject, const RankRequest& request, const NamedTensors& inputs, int64_t steps);
 

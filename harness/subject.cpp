@@ -4,6 +4,7 @@
 #include "core/model_config.hpp"
 #include "core/random.hpp"
 #include "harness/inputs.hpp"
+#include "harness/shared_weights.hpp"
 #include "models/checkpoint.hpp"
 #include "models/flux1.hpp"
 #include "models/synthetic_weights.hpp"
@@ -78,10 +79,18 @@ std::optional<Golden> read_golden(const std::filesystem::path& file, const Flux1
   return golden;
 }
 
+/// Many runs read the same weights. Small models keep what was read, so that nothing is read or drawn twice.
+std::shared_ptr<WeightSource> kept_if_small(std::shared_ptr<WeightSource> weights, const ModelTraits& traits) {
+  constexpr int64_t small = int64_t{256} << 20;
+  int64_t elements = 0;
+  for (const auto& [name, shape] : traits.parameters) elements += c10::multiply_integers(shape);
+  return elements * 4 <= small ? std::make_shared<SharedWeights>(std::move(weights)) : weights;
+}
+
 Subject flux1_subject(const std::string& name, const Flux1Config& config, std::shared_ptr<WeightSource> weights) {
   Subject subject;
   subject.spec = flux1_spec(name, config);
-  subject.weights = std::move(weights);
+  subject.weights = kept_if_small(std::move(weights), subject.spec.traits);
   subject.oracle = [config, source = subject.weights, traits = subject.spec.traits](at::ScalarType rounded, at::ScalarType compute) {
     NamedTensors tensors;
     for (const auto& [parameter, shape] : traits.parameters) tensors[parameter] = source->read(parameter).to(rounded).to(compute);

@@ -57,7 +57,7 @@ Tensor Session::read(const std::string& name, const std::vector<int64_t>& shape,
 
 std::map<std::string, uint64_t> Session::replicated_hashes() const {
   std::map<std::string, uint64_t> hashes;
-  for (const auto& [name, tensor] : replicated_) hashes[name] = shardproof::hash_tensor(tensor);
+  for (const auto& [name, tensor] : replicated_) hashes[name] = tensor_hash(tensor);
   return hashes;
 }
 

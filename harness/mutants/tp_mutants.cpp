@@ -1,0 +1,92 @@
+#include "core/shard.hpp"
+#include "harness/mutants/broken.hpp"
+#include "harness/mutants/mutants.hpp"
+#include "strategies/tp.hpp"
+
+namespace shardproof {
+namespace {
+
+Mutant with_plan(const std::string& name, const std::string& what, PlanChange change) {
+  FaultInjection injection;
+  injection.strategy = broken_strategy(tp(), nullptr, std::move(change));
+  return {"tp", name, what, injection};
+}
+
+Mutant with_all_reduce(const std::string& name, const std::string& what, decltype(CommunicatorChanges::all_reduce) change) {
+  CommunicatorChanges changes;
+  changes.all_reduce = std::move(change);
+  return {"tp", name, what, broken_communicator(changes)};
+}
+
+Mutant with_weights(const std::string& name, const std::string& what, WeightChange change) {
+  return {"tp", name, what, broken_weights(std::move(change))};
+}
+
+/// One row-wise bias, so that the fault is as small as it can be.
+bool one_bias(const std::string& name) { return name == "transformer_blocks.0.attn.to_out.0.bias"; }
+
+/// The slice that the next rank should have got.
+Slice next_ranks_slice(const Slice& slice, int rank, int ranks) {
+  Slice moved = slice;
+  for (Range& range : moved.ranges) range.begin += ((rank + 1) % ranks - rank) * range.size;
+  return moved;
+}
+
+}  // namespace
+
+std::vector<Mutant> tp_mutants() {
+  const std::string packed = "single_transformer_blocks.*.proj_out";
+  return {
+      with_all_reduce("all_reduce_missing", "partial sums are never added up", [](Communicator&, Tensor&, Reduction) {}),
+      with_all_reduce("all_reduce_max", "partial sums are combined by maximum",
+                      [](Communicator& inner, Tensor& x, Reduction) { inner.all_reduce(x, Reduction::max); }),
+      with_all_reduce("all_reduce_twice", "partial sums are added up twice",
+                      [](Communicator& inner, Tensor& x, Reduction) {
+                        inner.all_reduce(x);
+                        inner.all_reduce(x);
+                      }),
+      with_all_reduce("rank_left_out", "the last rank's partial sum is lost",
+                      [](Communicator& inner, Tensor& x, Reduction) {
+                        if (inner.rank() == inner.size() - 1) x.zero_();
+                        inner.all_reduce(x);
+                      }),
+      with_weights("bias_added_n_times", "a row-wise bias is added on every rank before the sum",
+                   [](WeightSource& source, const std::string& name, const Slice& slice, int, int ranks) {
+                     const Tensor value = source.read(name, slice);
+                     return one_bias(name) ? value * ranks : value;
+                   }),
+      with_weights("bias_missing_on_one_rank", "one rank adds no row-wise bias",
+                   [](WeightSource& source, const std::string& name, const Slice& slice, int rank, int) {
+                     const Tensor value = source.read(name, slice);
+                     return one_bias(name) && rank == 1 ? at::zeros_like(value) : value;
+                   }),
+      with_weights("wrong_ranks_query_slice", "each rank holds the next rank's heads of one to_q",
+                   [](WeightSource& source, const std::string& name, const Slice& slice, int rank, int ranks) {
+                     const bool query = name.starts_with("transformer_blocks.0.attn.to_q.");
+                     return source.read(name, query ? next_ranks_slice(slice, rank, ranks) : slice);
+                   }),
+      with_weights("column_bias_of_rank_0", "a column-wise bias is rank 0's on every rank",
+                   [](WeightSource& source, const std::string& name, const Slice& slice, int rank, int) {
+                     Slice own = slice;
+                     if (name == "single_transformer_blocks.0.proj_mlp.bias")
+                       for (Range& range : own.ranges) range.begin -= rank * range.size;
+                     return source.read(name, own);
+                   }),
+      with_plan("packed_cut_contiguously", "the packed row-wise weight is cut as if it were one block",
+                [packed](Plan& plan) { plan.weights.at(packed) = Rowwise{}; }),
+      with_plan("blocks_in_wrong_order", "the packed blocks are taken in the other order",
+                [packed](Plan& plan) {
+                  auto& blocks = std::get<Rowwise>(plan.weights.at(packed)).blocks;
+                  std::swap(blocks.front(), blocks.back());
+                }),
+      with_plan("colwise_rowwise_swapped", "a feed-forward's column-wise and row-wise entries are swapped",
+                [](Plan& plan) {
+                  plan.weights.at("transformer_blocks.*.ff.net.0.proj") = Rowwise{{}, true};
+                  plan.weights.at("transformer_blocks.*.ff.net.2") = Colwise{};
+                }),
+      with_plan("row_wise_entry_missing", "one row-wise entry is not in the plan",
+                [](Plan& plan) { plan.weights.erase("transformer_blocks.*.attn.to_add_out"); }),
+  };
+}
+
+}  // namespace shardproof

@@ -1,0 +1,117 @@
+#include "models/flux1.hpp"
+#include "strategies/registry.hpp"
+
+#include "tests/support/expect_error.hpp"
+
+namespace shardproof {
+namespace {
+
+ModelTraits dev() { return flux1_traits(flux1_preset("flux1-dev")); }
+
+Request request(int64_t image = 4096, int64_t text = 512, at::ScalarType dtype = at::kBFloat16) {
+  return {1, image, text, dtype, "kokkos_flash", {true, true, true}};
+}
+
+MeshShape mesh(Axis axis, int degree) { return MeshShape({{axis, degree}}); }
+
+TEST(Registry, NamesAndLists) {
+  EXPECT_EQ(parse_strategies("all").size(), all_strategies().size());
+  EXPECT_EQ(parse_strategies("tp,ring,tp").size(), 2u);
+  EXPECT_EQ(find_strategy("tp").name(), "tp");
+  test::expect_error(Fault::input, {"\"tpp\"", "ulysses", "all"}, [] { parse_strategies("tp,tpp"); });
+}
+
+TEST(Plans, SingleIsEmpty) { EXPECT_EQ(find_strategy("single").plan(dev(), MeshShape()), Plan{}); }
+
+TEST(Plans, ContextParallelSplitsTokensAndGathersTheOutput) {
+  for (const auto& [name, axis] : {std::pair{"ulysses", Axis::ulysses}, {"ring", Axis::ring}}) {
+    const Plan plan = find_strategy(name).plan(dev(), mesh(axis, 4));
+    Plan expected{mesh(axis, 4),
+                  {},
+                  {{"hidden_states", {1, 3, {axis}, false}},
+                   {"encoder_hidden_states", {1, 3, {axis}, false}},
+                   {"img_ids", {0, 2, {axis}, false}},
+                   {"txt_ids", {0, 2, {axis}, false}}},
+                  {{"proj_out", {1, 3, {axis}, false}}}};
+    EXPECT_EQ(plan, expected) << name;
+  }
+}
+
+TEST(Plans, DataParallelSplitsPrompts) {
+  const Plan plan = find_strategy("data_parallel").plan(dev(), mesh(Axis::dp, 3));
+  EXPECT_EQ(plan.inputs.size(), 5u);  // ids are shared by all prompts
+  EXPECT_EQ(plan.inputs.at("timestep"), (Split{0, 1, {Axis::dp}, true}));
+  EXPECT_EQ(plan.outputs.at("proj_out"), (Split{0, 3, {Axis::dp}, true}));
+  EXPECT_TRUE(plan.weights.empty());
+}
+
+TEST(Plans, TensorParallelIsTheShippedPlan) {
+  const Plan plan = find_strategy("tp").plan(dev(), mesh(Axis::tp, 2));
+  EXPECT_EQ(plan.weights.size(), 17u);
+  EXPECT_EQ(plan.weights.at("transformer_blocks.*.attn.to_out.0"), Sharding(Rowwise{}));
+  EXPECT_EQ(plan.weights.at("transformer_blocks.*.attn.add_q_proj"), Sharding(Colwise{}));
+  EXPECT_EQ(plan.weights.at("single_transformer_blocks.*.proj_out"), Sharding(Rowwise{{3072, 12288}, false}));
+  EXPECT_EQ(plan_entry(plan, "transformer_blocks.0.norm1.linear").sharding, Sharding(Replicated{}));
+  EXPECT_TRUE(plan.inputs.empty());
+}
+
+TEST(Unsupported, GivesTheReasonFromShapesAlone) {
+  const auto reason = [](const char* name, Axis axis, int degree, const Request& r) {
+    return find_strategy(name).unsupported(dev(), r, mesh(axis, degree)).value_or("");
+  };
+  EXPECT_EQ(reason("ulysses", Axis::ulysses, 5, request(4000, 500)), "[ulysses] 24 heads are not divisible by ulysses 5");
+  EXPECT_EQ(reason("tp", Axis::tp, 5, request()), "[tp] 24 heads are not divisible by tp 5");
+  // The guide's 1008 × 1008 rows: 63 × 63 = 3969 image tokens.
+  EXPECT_EQ(reason("ulysses", Axis::ulysses, 4, request(3969)), "[ulysses] 3969 image tokens are not divisible by ulysses 4");
+  EXPECT_EQ(reason("ring", Axis::ring, 4, request(3969)), "[ring] 3969 image tokens are not divisible by ring 4");
+  EXPECT_EQ(reason("ring", Axis::ring, 4, request(4096, 510)), "[ring] 510 text tokens are not divisible by ring 4");
+  EXPECT_EQ(reason("ulysses", Axis::ulysses, 4, request()), "");
+  EXPECT_EQ(reason("ring", Axis::ring, 4, request()), "");
+  Request no_lse = request();
+  no_lse.attention = "fused";
+  no_lse.backend.lse = false;
+  EXPECT_EQ(reason("ring", Axis::ring, 4, no_lse), "[ring] attention backend fused gives no log-sum-exp, which merging needs");
+  EXPECT_EQ(reason("ulysses", Axis::ulysses, 4, no_lse), "");
+}
+
+TEST(Unsupported, KeyValueHeadsCountToo) {  // transformers#48307, LlamaFactory#10794
+  ModelTraits few = dev();
+  few.kv_heads = 2;
+  EXPECT_NE(find_strategy("ulysses").unsupported(few, request(), mesh(Axis::ulysses, 4)).value_or("").find("2 key/value heads"), std::string::npos);
+  EXPECT_NE(find_strategy("tp").unsupported(few, request(), mesh(Axis::tp, 4)).value_or("").find("2 key/value heads"), std::string::npos);
+}
+
+TEST(Unsupported, NamesTheLinearAndItsPlanEntry) {
+  ModelTraits odd = dev();
+  odd.linears.push_back({"transformer_blocks.0.ff.net.0.proj", 12290, 3072, Tokens::image});
+  const auto reason = find_strategy("tp").unsupported(odd, request(), mesh(Axis::tp, 4)).value_or("");
+  EXPECT_NE(reason.find("transformer_blocks.*.ff.net.0.proj: colwise"), std::string::npos) << reason;
+}
+
+/// Bytes of rank 0 for one forward of FLUX.1-dev without the gather of the output, which semantics.md leaves out.
+int64_t attention_bytes(const char* name, Axis axis) {
+  const Strategy& strategy = find_strategy(name);
+  const int64_t gather = 3 * 4096 / 4 * 64 * 2;  // [1, 1024, 64] bf16 to three peers
+  return strategy.wire_cost(dev(), request(), mesh(axis, 4), 0).bytes - gather;
+}
+
+TEST(WireCost, Flux1DevByHand) {  // S = 4608, h = 3072, bf16, N = 4, 57 attentions
+  EXPECT_EQ(attention_bytes("ulysses", Axis::ulysses), int64_t{57} * 4 * (4608 / 4) * 3072 * 2 * 3 / 4);   // 1.210 GB
+  EXPECT_EQ(attention_bytes("ring", Axis::ring), int64_t{57} * 2 * (4608 / 4) * 3072 * 2 * 3);              // 2.421 GB
+  EXPECT_NEAR(static_cast<double>(attention_bytes("ulysses", Axis::ulysses)) / 1e9, 1.210, 0.0006);
+  EXPECT_NEAR(static_cast<double>(attention_bytes("ring", Axis::ring)) / 1e9, 2.421, 0.0006);
+  const auto tp = find_strategy("tp").wire_cost(dev(), request(), mesh(Axis::tp, 4), 0).bytes;
+  EXPECT_EQ(tp, int64_t{76} * 2 * 3 * 4608 * 3072 * 2 / 4);  // 3.228 GB
+  EXPECT_NEAR(static_cast<double>(tp) / 1e9, 3.228, 0.0006);
+}
+
+TEST(WireCost, OneRankSendsNothing) {
+  for (const Strategy* strategy : all_strategies()) {
+    std::vector<std::pair<Axis, int>> degrees;
+    for (const Axis axis : strategy->axes()) degrees.emplace_back(axis, 1);
+    EXPECT_EQ(strategy->wire_cost(dev(), request(), MeshShape(degrees), 0), WireCost{}) << strategy->name();
+  }
+}
+
+}  // namespace
+}  // namespace shardproof
