@@ -1,0 +1,96 @@
+#include "core/dtype.hpp"
+#include "harness/inputs.hpp"
+#include "harness/meshes.hpp"
+#include "harness/rank_run.hpp"
+#include "harness/verify.hpp"
+#include "strategies/registry.hpp"
+#include "tests/support/paths.hpp"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+namespace shardproof {
+namespace {
+
+std::vector<Row> verify_single(const std::string& model, const std::string& attention, const std::string& dtypes) {
+  VerifyRequest request;
+  request.candidates = parse_candidates("single", 1, std::nullopt);
+  request.dtypes = parse_dtypes(dtypes);
+  request.families = {"randn"};
+  request.steps = {1, 4};
+  request.attention = attention;
+  return verify(load_subject(model, 0), request);
+}
+
+TEST(Single, AgreesWithTheReferenceAndDiffusersOnEveryAttentionBackend) {
+  for (const auto& attention : attention_backend_names())
+    for (const Row& row : verify_single(test::oracle_checkpoint().string(), attention, "fp64,fp32,bf16,fp16")) {
+      EXPECT_EQ(status_name(row.status), "pass") << attention << " " << dtype_name(row.dtype) << ": " << row.reason.value_or("");
+      const auto diffusers = std::count_if(row.comparisons.begin(), row.comparisons.end(), [](const auto& c) { return c.level == Level::diffusers; });
+      EXPECT_GE(diffusers, 4) << "the fp64 outputs and latents of native and reference";
+    }
+}
+
+/// The folder of checkpoints of other sizes that tests/oracle/make_flux1.py --suite wrote, or none.
+TEST(Single, AgreesWithDiffusersOnOtherSizes) {
+  const char* suite = std::getenv("SHARDPROOF_ORACLE_SUITE");
+  if (!suite) GTEST_SKIP() << "SHARDPROOF_ORACLE_SUITE is not set; ci/test.sh sets it";
+  int checkpoints = 0;
+  for (const auto& folder : std::filesystem::directory_iterator(suite)) {
+    if (!folder.is_directory()) continue;
+    ++checkpoints;
+    for (const Row& row : verify_single(folder.path().string(), "kokkos_flash", "fp64,fp32"))
+      EXPECT_EQ(status_name(row.status), "pass") << folder.path().filename() << " " << dtype_name(row.dtype) << ": " << row.reason.value_or("");
+  }
+  EXPECT_GE(checkpoints, 8);
+}
+
+TEST(Single, StrategiesPassOnDiffusersCheckpointsOfOtherSizes) {
+  const char* suite = std::getenv("SHARDPROOF_ORACLE_SUITE");
+  if (!suite) GTEST_SKIP() << "SHARDPROOF_ORACLE_SUITE is not set; ci/test.sh sets it";
+  for (const auto* name : {"h64-batch2", "h128-sharded", "h384-heads24"}) {
+    VerifyRequest request;
+    request.candidates = parse_candidates("all", 4, std::nullopt);
+    request.dtypes = parse_dtypes("fp64,bf16");
+    request.families = {"negative_logits"};
+    request.steps = {1};
+    request.attention = "kokkos_flash";
+    for (const Row& row : verify(load_subject((std::filesystem::path(suite) / name).string(), 0), request))
+      EXPECT_EQ(status_name(row.status), "pass") << name << " " << row.strategy << ": " << row.reason.value_or("");
+  }
+}
+
+TEST(Single, TheSameInputGivesTheSameBitsEveryTime) {
+  const Subject subject = load_subject(test::oracle_checkpoint().string(), 0);
+  const NamedTensors inputs = to_dtype(subject.inputs({}, "randn", 0, 4), at::kBFloat16);
+  for (const Candidate& candidate : parse_candidates("all", 4, std::nullopt)) {
+    const RankRequest request{candidate.strategy, candidate.mesh, at::kBFloat16, "kokkos_flash", nullptr};
+    const RunResult first = run_end_to_end(subject, request, inputs, 2), second = run_end_to_end(subject, request, inputs, 2);
+    for (size_t rank = 0; rank < first.ranks.size(); ++rank) {
+      EXPECT_TRUE(at::equal(first.ranks[rank].output, second.ranks[rank].output)) << candidate.strategy->name();
+      EXPECT_EQ(first.ranks[rank].traffic, second.ranks[rank].traffic);
+      EXPECT_EQ(first.ranks[rank].peak_tensor_bytes, second.ranks[rank].peak_tensor_bytes) << candidate.strategy->name();
+    }
+  }
+}
+
+TEST(Single, TensorParallelRanksHoldTheirShareOfTheWeights) {
+  const Subject subject = load_subject(test::oracle_checkpoint().string(), 0);
+  int64_t full = 0, sharded = 0;  // bytes in fp32, by hand from the shapes
+  Plan plan;
+  plan.weights = subject.spec.traits.tp_plan;
+  for (const auto& [name, shape] : subject.spec.traits.parameters) full += 4 * c10::multiply_integers(shape);
+  for (const LinearTraits& linear : subject.spec.traits.linears) {
+    const Sharding sharding = plan_entry(plan, linear.name).sharding;
+    if (std::holds_alternative<Replicated>(sharding)) continue;
+    sharded += 4 * linear.out_features * linear.in_features;
+    if (std::holds_alternative<Colwise>(sharding)) sharded += 4 * linear.out_features;
+  }
+  const NamedTensors inputs = to_dtype(subject.inputs({}, "randn", 0, 4), at::kFloat);
+  const RunResult run = run_end_to_end(subject, {&find_strategy("tp"), MeshShape({{Axis::tp, 4}}), at::kFloat, "kokkos_flash", nullptr}, inputs, 1);
+  for (const RankResult& rank : run.ranks) EXPECT_EQ(rank.weight_bytes, full - sharded + sharded / 4);
+}
+
+}  // namespace
+}  // namespace shardproof
