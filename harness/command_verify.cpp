@@ -165,8 +165,8 @@ int run_verify(const Options& o, const Invocation& invocation) {
     fmt::print("{}", to_json_lines(rows, context));
   } else {
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    fmt::print("{} on {} image + {} text tokens, attention {}, comm {}, seed {}\n\n{}\n{}took {:.1f} s\n", subject.spec.name,
-               request.shape.image_tokens(), request.shape.text_tokens, o.attention, o.comm, o.seed, table_text(rows), summary_text(rows), seconds);
+    fmt::print("{} on {} image + {} text tokens, attention {}, comm {}, seed {}\n\n{}\n{}{}took {:.1f} s\n", subject.spec.name,
+               request.shape.image_tokens(), request.shape.text_tokens, o.attention, o.comm, o.seed, table_text(rows), diffusers_text(rows), summary_text(rows), seconds);
   }
   return exit_code(rows, o);
 }

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
+#include <regex>
 #include <set>
 
 namespace shardproof {
@@ -19,9 +19,7 @@ const Comparison* first_failure(const std::vector<Comparison>& comparisons) {
 /// Entries for the module itself or, for a block or an attention, for the modules inside it.
 std::vector<std::string> entries_touching(const std::string& module, const Plan& plan) {
   std::set<std::string> found;
-  std::string general = module;  // transformer_blocks.0.attn → transformer_blocks.*.attn
-  const size_t digits = general.find_first_of("0123456789");
-  if (digits != general.npos) general.replace(digits, general.find_first_not_of("0123456789", digits) - digits, "*");
+  const std::string general = std::regex_replace(module, std::regex("[0-9]+"), "*");  // transformer_blocks.0.attn → transformer_blocks.*.attn
   for (const auto& [glob, sharding] : plan.weights)
     if (glob_matches(glob, module) || glob.starts_with(general + ".")) found.insert(fmt::format("{}: {}", glob, sharding_text(sharding)));
   for (const auto& [input, split] : plan.inputs)

@@ -87,7 +87,8 @@ RunResult run_end_to_end(const Subject& subject, const RankRequest& request, con
   const auto body = [&](Communicator& outer) {
     RankResult& mine = result.ranks[outer.rank()];
     Seat seat(subject, request, outer, shared);
-    if (!request.fault) check_equal_start(outer, inputs, *seat.session);
+    if (!request.fault || request.fault->check_start)
+      check_equal_start(outer, inputs_of(request, inputs, outer.rank(), 0), *seat.session);
     mine.weight_bytes = seat.session->weight_bytes();
     outer.barrier();
     if (outer.rank() == 0) memory.reset_peak();

@@ -21,6 +21,8 @@ struct FaultInjection {
   std::function<std::unique_ptr<Communicator>(std::unique_ptr<Communicator>)> communicator;
   std::function<std::shared_ptr<WeightSource>(std::shared_ptr<WeightSource>, int rank, int ranks)> weights;
   std::function<void(NamedTensors& inputs, int rank, int ranks, int64_t step)> inputs;
+  /// Keep the product's own check that every rank starts from the same values, which would catch some faults first.
+  bool check_start = false;
 };
 
 /// One strategy on one mesh of virtual ranks.

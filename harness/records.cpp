@@ -152,7 +152,7 @@ std::string to_junit(const std::vector<Row>& rows, const RunContext& context) {
       context.command, escaped(context.model), rows.size(), number(Status::mismatch), number(Status::error), number(Status::failed));
   for (const Row& row : rows) {
     const std::string reason = escaped(row.reason.value_or(""));
-    text += fmt::format("  <testcase classname=\"{}\" name=\"{}\"", escaped(row.strategy), escaped(case_name(row)));
+    text += fmt::format("  <testcase classname=\"{}\" name=\"{}\" time=\"{:.3f}\"", escaped(row.strategy), escaped(case_name(row)), row.took_s);
     if (row.status == Status::pass) text += "/>\n";
     if (row.status == Status::mismatch) text += fmt::format("><failure message=\"{}\"/></testcase>\n", reason);
     if (row.status == Status::error) text += fmt::format("><error message=\"{}\"/></testcase>\n", reason);

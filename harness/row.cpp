@@ -19,7 +19,7 @@ std::string status_name(Status status) {
 const Comparison* worst(const Row& row, bool logic) {
   const Comparison* result = nullptr;
   for (const Comparison& c : row.comparisons)
-    if (c.logic == logic && (!result || use(c) > use(*result))) result = &c;
+    if (c.logic == logic && (c.level != Level::diffusers || !c.pass) && (!result || use(c) > use(*result))) result = &c;
   return result;
 }
 

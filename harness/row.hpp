@@ -42,9 +42,11 @@ struct Row {
   std::vector<RankCounters> counters;
   std::vector<int64_t> wire_cost_bytes;  ///< predicted, by rank
   std::vector<double> step_s;
+  double took_s = 0;  ///< wall time this row added to the run
 };
 
-/// The comparison nearest to (or furthest over) its gate, of one kind; null when there is none.
+/// The comparison nearest to (or furthest over) its gate, of one kind; null when there is none. Comparisons with diffusers'
+/// stored outputs have gates of their own and count only when they did not pass.
 const Comparison* worst(const Row& row, bool logic);
 
 }  // namespace shardproof

@@ -1,7 +1,11 @@
 #include "harness/selftest.hpp"
 
+#include "core/dtype.hpp"
 #include "core/error.hpp"
+#include "harness/inputs.hpp"
 #include "harness/meshes.hpp"
+
+#include <algorithm>
 
 namespace shardproof {
 namespace {
@@ -38,6 +42,47 @@ std::vector<Verdict> run_mutants(const Subject& subject, const std::string& stra
     }
   }
   return verdicts;
+}
+
+namespace {
+
+void note_nearest(FalseAlarms& result, const Row& row) {
+  for (const Comparison& c : row.comparisons) {
+    const double figure = c.logic ? c.stats.relative_l2 : c.ratio.value_or(0);
+    auto& entry = result.nearest[fmt::format("{} {} {}", row.strategy, c.logic ? "logic" : dtype_name(row.dtype), level_name(c.level))];
+    entry = std::max(entry, figure / c.limit);
+  }
+}
+
+}  // namespace
+
+FalseAlarms run_right_code(const std::string& model, int64_t seeds, const std::string& attention,
+                           const std::function<void(const std::string&)>& progress) {
+  FalseAlarms result;
+  const auto& families = input_families();
+  const int rank_counts[] = {2, 3, 4};
+  for (int64_t seed = 0; seed < seeds; ++seed) {
+    const int ranks = rank_counts[seed % 3];
+    progress(fmt::format("right code, seed {} of {}", seed, seeds));
+    const Subject subject = load_subject(model, static_cast<uint64_t>(seed));
+    VerifyRequest request;
+    request.candidates = parse_candidates("all", ranks, std::nullopt);
+    request.dtypes = {at::kDouble, at::kFloat, at::kBFloat16, at::kHalf};
+    request.families = {families[(seed / 3) % families.size()]};
+    request.steps = {1};
+    request.shape = {1, 3, 4, 12};
+    request.attention = attention;
+    request.seed = static_cast<uint64_t>(seed);
+    for (const Row& row : verify(subject, request)) {
+      ++result.rows;
+      note_nearest(result, row);
+      if (row.status != Status::pass && row.status != Status::failed)
+        result.alarms.push_back(fmt::format("seed {} {}[{}] {} {}: {}", seed, row.strategy, row.mesh.text(), dtype_name(row.dtype), row.family,
+                                            row.reason.value_or("")));
+    }
+    ++result.seeds;
+  }
+  return result;
 }
 
 }  // namespace shardproof

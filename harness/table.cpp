@@ -49,6 +49,7 @@ std::vector<std::string> cells(const Row& row) {
           ran ? bytes_text(largest(row, &RankCounters::bytes_sent)) : "-",
           ran ? bytes_text(largest(row, &RankCounters::peak_tensor_bytes)) : "-",
           ran ? fmt::format("{:.1f} ms", step * 1e3) : "-",
+          fmt::format("{:.2f} s", row.took_s),
           status_name(row.status)};
 }
 
@@ -56,7 +57,7 @@ std::vector<std::string> cells(const Row& row) {
 
 std::string table_text(const std::vector<Row>& rows) {
   std::vector<std::vector<std::string>> lines{{"strategy", "mesh", "dtype", "inputs", "steps", "fp64 error / gate", "ratio / gate",
-                                               "sent/rank", "peak/rank", "step", "status"}};
+                                               "sent/rank", "peak/rank", "step", "took", "status"}};
   for (const Row& row : rows) lines.push_back(cells(row));
   std::vector<size_t> widths(lines[0].size());
   for (const auto& line : lines)
@@ -67,6 +68,19 @@ std::string table_text(const std::vector<Row>& rows) {
     text += "\n";
   }
   return text;
+}
+
+std::string diffusers_text(const std::vector<Row>& rows) {
+  std::string text;
+  std::set<std::string> lines;  // rows of several input families repeat them
+  for (const Row& row : rows)
+    for (const Comparison& c : row.comparisons) {
+      if (c.level != Level::diffusers) continue;
+      const auto line = fmt::format("  {:<9} {:<20} {:.1e} / {:.0e}  {}\n", c.module, c.output, c.stats.relative_l2, c.limit,
+                                    c.pass ? "pass" : "mismatch");
+      if (lines.insert(line).second) text += line;
+    }
+  return text.empty() ? text : "against diffusers' own outputs (relative L2 / gate):\n" + text + "\n";
 }
 
 std::string summary_text(const std::vector<Row>& rows) {

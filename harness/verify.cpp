@@ -7,6 +7,7 @@
 #include "strategies/single.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <map>
 
 namespace shardproof {
@@ -55,6 +56,7 @@ class CandidateRun {
       for (const int64_t steps : request_.steps) {
         request_.progress(fmt::format("{} {} {} {} {} steps", candidate_.strategy->name(), candidate_.mesh.text(), dtype_name(dtype), family, steps));
         Row row = empty_row(dtype, family, steps);
+        const auto start = std::chrono::steady_clock::now();
         try {
           if (const auto reason = candidate_.strategy->unsupported(subject_.spec.traits, model_request(dtype), candidate_.mesh)) {
             row.status = Status::failed;
@@ -73,6 +75,7 @@ class CandidateRun {
           row.status = Status::error;
           row.reason = fmt::format("[verify] {}", error.what());
         }
+        row.took_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
         result.push_back(std::move(row));
       }
     return result;

@@ -1,4 +1,5 @@
 #include "harness/meshes.hpp"
+#include "harness/mutants/broken.hpp"
 #include "harness/selftest.hpp"
 #include "tests/support/paths.hpp"
 
@@ -21,6 +22,13 @@ TEST(Mutants, EveryOneDies) {
   }
 }
 
+TEST(Mutants, RightCodeRaisesNoAlarm) {  // 1000 seeds were run once, see docs/numerics.md; 50 here
+  const FalseAlarms result = run_right_code("flux1-tiny", 50, "kokkos_flash", [](const std::string&) {});
+  EXPECT_EQ(result.seeds, 50);
+  EXPECT_EQ(result.rows, 50 * 5 * 4);
+  for (const auto& alarm : result.alarms) ADD_FAILURE() << alarm;
+}
+
 TEST(Mutants, AreManyAndNamedOnce) {
   std::set<std::string> names;
   for (const Mutant& mutant : all_mutants()) EXPECT_TRUE(names.insert(mutant.strategy + "/" + mutant.name).second) << mutant.name;
@@ -30,10 +38,37 @@ TEST(Mutants, AreManyAndNamedOnce) {
 TEST(Mutants, TheFirstModuleThatIsWrongIsNamed) {
   const Subject subject = load_subject(test::oracle_checkpoint().string(), 0);
   for (const Verdict& v : run_mutants(subject, "tp", 2, "kokkos_flash", 0, [](const std::string&) {})) {
-    if (v.mutant->name == "bias_added_n_times") EXPECT_NE(v.how.find("transformer_blocks.0.attn.to_out.0 (out)"), std::string::npos) << v.how;
-    if (v.mutant->name == "column_bias_of_rank_0") EXPECT_NE(v.how.find("on rank 1"), std::string::npos) << v.how;
-    if (v.mutant->name == "packed_cut_contiguously") EXPECT_NE(v.how.find("single_transformer_blocks.0 (image)"), std::string::npos) << v.how;
+    if (v.mutant->name == "bias_added_n_times") {
+      EXPECT_NE(v.how.find("transformer_blocks.0.attn.to_out.0 (out)"), std::string::npos) << v.how;
+    }
+    if (v.mutant->name == "column_bias_of_rank_0") {
+      EXPECT_NE(v.how.find("on rank 1"), std::string::npos) << v.how;
+    }
+    if (v.mutant->name == "packed_cut_contiguously") {
+      EXPECT_NE(v.how.find("single_transformer_blocks.0 (image)"), std::string::npos) << v.how;
+    }
   }
+}
+
+/// Outside selftest a rank that starts from other values is refused by hash, by name, before anything runs.
+TEST(Mutants, RanksThatStartFromOtherValuesAreRefused) {
+  const Subject subject = load_subject(test::oracle_checkpoint().string(), 0);
+  const NamedTensors inputs = to_dtype(subject.inputs({}, "randn", 0, 4), at::kFloat);
+  const Candidate ring = parse_candidates("ring", 3, std::nullopt).front();
+  FaultInjection latents;
+  latents.check_start = true;
+  latents.inputs = [](NamedTensors& mine, int rank, int, int64_t) {
+    if (rank == 2) mine.at("hidden_states") = mine.at("hidden_states") + 1e-7;
+  };
+  test::expect_error(Fault::runtime, {"input hidden_states on rank 2"},
+                     [&] { run_end_to_end(subject, {ring.strategy, ring.mesh, at::kFloat, "kokkos_flash", &latents}, inputs, 1); });
+  FaultInjection weights = broken_weights([](WeightSource& source, const std::string& name, const Slice& slice, int rank, int) {
+    const Tensor value = source.read(name, slice);
+    return rank == 1 && name == "x_embedder.bias" ? value + 1 : value;
+  });
+  weights.check_start = true;
+  test::expect_error(Fault::runtime, {"replicated weight x_embedder.bias on rank 1"},
+                     [&] { run_end_to_end(subject, {ring.strategy, ring.mesh, at::kFloat, "kokkos_flash", &weights}, inputs, 1); });
 }
 
 }  // namespace

@@ -38,7 +38,9 @@ TEST_P(Ranks, TheCommittedCheckpointPassesOrSaysWhyNot) {  // 4 heads
     const bool by_heads = row.strategy == "ulysses" || row.strategy == "tp";
     const bool legal = !by_heads || 4 % GetParam() == 0;
     EXPECT_EQ(status_name(row.status), legal ? "pass" : "failed") << row.strategy << " " << row.reason.value_or("");
-    if (!legal) EXPECT_NE(row.reason.value_or("").find("4 heads"), std::string::npos);
+    if (!legal) {
+      EXPECT_NE(row.reason.value_or("").find("4 heads"), std::string::npos);
+    }
   }
 }
 
