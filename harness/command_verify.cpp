@@ -18,7 +18,7 @@ namespace shardproof {
 namespace {
 
 struct Options {
-  std::string model, strategies = "all", comm = "local", dtypes = "fp64,fp32,bf16,fp16", attention = "kokkos_flash", shape;
+  std::string model, strategies = "all", comm = "local", dtypes = "fp64,fp32,bf16,fp16", attention = "kokkos_flash", shape, mask = "none";
   std::string inputs = "randn,structured,negative_logits", steps = "1", out, junit, require, expect_failed;
   std::string mesh;
   int ranks = 4;
@@ -125,6 +125,8 @@ VerifyRequest make_request(const Options& o) {
   if (request.shape.text_tokens < 1) fail_input("usage", "--text {} is out of range; accepted: 1 and more", o.text);
   make_attention_backend(o.attention);
   request.attention = o.attention;
+  if (o.mask != "none" && o.mask != "padded") fail_input("usage", "--mask \"{}\" is not understood; accepted: none, padded", o.mask);
+  request.padded_mask = o.mask == "padded";
   request.seed = o.seed;
   request.guidance = o.guidance;
   if (!o.require.empty()) parse_strategies(o.require);
@@ -157,7 +159,7 @@ int run_verify(const Options& o, const Invocation& invocation) {
   const std::vector<Row> rows = verify(subject, request);
   progress.clear();
 
-  const RunContext context{"verify", subject.spec.name, subject.weights->hash(), o.comm, o.attention, o.seed,
+  const RunContext context{"verify", subject.spec.name, subject.weights->hash(), o.comm, o.attention, o.mask, o.seed,
                            describe_environment(invocation.argc, invocation.argv)};
   if (!o.out.empty()) write_file(o.out, to_json_lines(rows, context));
   if (!o.junit.empty()) write_file(o.junit, to_junit(rows, context));
@@ -188,6 +190,7 @@ void add_verify(CLI::App& app, const Invocation& invocation, Run& run) {
   command->add_option("--attention", o.attention, "Attention backend; see shardproof list")->capture_default_str();
   command->add_option("--shape", o.shape, "Image size in pixels, 1024x1024, or tokens=N (default: 48 tokens)");
   command->add_option("--text", o.text, "Text tokens (default: 24)");
+  command->add_option("--mask", o.mask, "Key-padding mask: none or padded (FLUX.1 takes none)")->capture_default_str();
   command->add_option("--inputs", o.inputs, "Input families")->capture_default_str();
   command->add_option("--steps", o.steps, "Denoising steps; several as a list: 1,4")->capture_default_str();
   command->add_option("--guidance", o.guidance, "Guidance scale, for checkpoints that take it (4 is exact in every dtype)")->capture_default_str();

@@ -121,7 +121,7 @@ Json to_record(const Row& row, const RunContext& context) {
           {"inputs", row.family},
           {"steps", row.steps},
           {"seed", context.seed},
-          {"mask", "none"},
+          {"mask", context.mask},
           {"status", status_name(row.status)},
           {"reason", or_null(row.reason)},
           {"logic", gate_json(row, true)},

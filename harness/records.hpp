@@ -11,7 +11,7 @@ namespace shardproof {
 
 /// What all rows of one run have in common.
 struct RunContext {
-  std::string command, model, checkpoint_hash, comm, attention;
+  std::string command, model, checkpoint_hash, comm, attention, mask;
   uint64_t seed = 0;
   Environment environment;
 };

@@ -58,7 +58,7 @@ class CandidateRun {
         Row row = empty_row(dtype, family, steps);
         const auto start = std::chrono::steady_clock::now();
         try {
-          if (const auto reason = candidate_.strategy->unsupported(subject_.spec.traits, model_request(dtype), candidate_.mesh)) {
+          if (const auto reason = cannot_run(dtype)) {
             row.status = Status::failed;
             row.reason = reason;
           } else {
@@ -97,6 +97,11 @@ class CandidateRun {
   Request model_request(at::ScalarType dtype) const {
     return {shape_.batch, shape_.image_tokens(), shape_.text_tokens, dtype, request_.attention,
             make_attention_backend(request_.attention)->traits()};
+  }
+
+  std::optional<std::string> cannot_run(at::ScalarType dtype) const {
+    if (request_.padded_mask) return fmt::format("[{}] the model takes no key-padding mask", subject_.spec.traits.family);
+    return candidate_.strategy->unsupported(subject_.spec.traits, model_request(dtype), candidate_.mesh);
   }
 
   /// All comparisons in one dtype; counters and times go to `row` where given.

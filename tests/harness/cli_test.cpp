@@ -68,6 +68,12 @@ TEST(Cli, WhatCannotRunIsFailedWithTheReason) {  // 4 heads on 3 ranks
   EXPECT_EQ(run(quick + "--strategies ring --ranks 2 --expect-failed ring").status, 1);  // it passed
 }
 
+TEST(Cli, AMaskThatTheModelDoesNotTakeIsFailed) {
+  const Outcome outcome = run(quick + "--strategies single --mask padded");
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_NE(outcome.out.find("[flux1] the model takes no key-padding mask"), std::string::npos) << outcome.out;
+}
+
 TEST(Cli, BadUsageNamesTheThingAndWhatIsAccepted) {
   expect_refused("verify", {"--model"});
   expect_refused("verify --model nosuch", {"\"nosuch\"", "flux1-tiny"});
@@ -77,6 +83,7 @@ TEST(Cli, BadUsageNamesTheThingAndWhatIsAccepted) {
   expect_refused(oracle + "--inputs zeros", {"\"zeros\"", "randn"});
   expect_refused(oracle + "--shape 1000x1000", {"1000x1000", "multiples of 16"});
   expect_refused(oracle + "--shape tokens=0", {"tokens=N"});
+  expect_refused(oracle + "--mask half", {"\"half\"", "none, padded"});
   expect_refused(oracle + "--steps 0", {"--steps"});
   expect_refused(oracle + "--text 0", {"--text 0"});
   expect_refused(oracle + "--ranks 0", {"--ranks 0"});

@@ -25,7 +25,7 @@ Row row(Status status) {
   return row;
 }
 
-RunContext context() { return {"verify", "model", "0123456789abcdef", "local", "kokkos_flash", 0, {Json::object(), Json::object(), "abc", 1, "now", "shardproof"}}; }
+RunContext context() { return {"verify", "model", "0123456789abcdef", "local", "kokkos_flash", "none", 0, {Json::object(), Json::object(), "abc", 1, "now", "shardproof"}}; }
 
 TEST(Records, HoldTheRowAndNullWhereAFigureIsNotFinite) {
   const Json record = to_record(row(Status::mismatch), context());

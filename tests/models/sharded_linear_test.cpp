@@ -3,7 +3,7 @@
 #include "comm/local.hpp"
 #include "core/shard.hpp"
 
-#include <gtest/gtest.h>
+#include "tests/support/expect_error.hpp"
 
 namespace shardproof {
 namespace {
@@ -80,6 +80,15 @@ TEST(ShardedLinear, PackedColwiseKeepsGateAndUpTogether) {
   };
   EXPECT_TRUE(at::equal(swiglu(Colwise{{1, 1}}), row({10, 40, 90, 160})));
   EXPECT_TRUE(at::equal(swiglu(Colwise{}), row({3, 8, 300, 800})));  // the fault itself, so that the test can tell
+}
+
+TEST(ShardedLinear, AnInputOfAnotherWidthNamesTheModuleAndItsEntry) {
+  test::expect_error(Fault::runtime, {"fc (rowwise)", "3 input features", "takes 2"}, [] {
+    run_local(2, [](Communicator& world) {
+      Probe none;
+      ShardedLinear("fc", Rowwise{}, at::ones({2, 2}, at::kDouble), std::nullopt, &world).forward(row({1, 2, 3}), Tokens::none, none);
+    });
+  });
 }
 
 TEST(ShardedLinear, ReplicatedNeedsNoGroup) {

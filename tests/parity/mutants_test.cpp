@@ -22,10 +22,10 @@ TEST(Mutants, EveryOneDies) {
   }
 }
 
-TEST(Mutants, RightCodeRaisesNoAlarm) {  // 1000 seeds were run once, see docs/numerics.md; 50 here
-  const FalseAlarms result = run_right_code("flux1-tiny", 50, "kokkos_flash", [](const std::string&) {});
-  EXPECT_EQ(result.seeds, 50);
-  EXPECT_EQ(result.rows, 50 * 5 * 4);
+TEST(Mutants, RightCodeRaisesNoAlarm) {  // both seeds that showed the first tp gate too tight, 21 and 35, are among them
+  const FalseAlarms result = run_right_code("flux1-tiny", 36, "kokkos_flash", [](const std::string&) {});
+  EXPECT_EQ(result.seeds, 36);
+  EXPECT_EQ(result.rows, 36 * 5 * 4);
   for (const auto& alarm : result.alarms) ADD_FAILURE() << alarm;
 }
 
