@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <fstream>
 #include <memory>
 #include <sstream>
 
@@ -134,6 +135,24 @@ VerifyRequest make_request(const Options& o) {
   return request;
 }
 
+int64_t available_bytes() {
+  std::ifstream info("/proc/meminfo");
+  for (std::string line; std::getline(info, line);)
+    if (line.starts_with("MemAvailable:")) return std::stoll(line.substr(13)) * 1024;
+  return INT64_MAX;
+}
+
+/// The fp64 oracle and an fp64 model hold every weight at once; a machine that cannot is told so before any is made.
+void check_memory(const ModelSpec& spec) {
+  int64_t parameters = 0;
+  for (const auto& [name, shape] : spec.traits.parameters) parameters += c10::multiply_integers(shape);
+  const int64_t needed = parameters * 2 * 8, available = available_bytes();
+  constexpr double gib = 1 << 30;
+  if (needed > available)
+    fail_missing("memory", "{} has {} parameters: fp64 parity needs about {:.0f} GiB, {:.0f} GiB are free; accepted here: smaller models, e.g. "
+                 "flux1-tiny, flux1-small", spec.name, parameters, static_cast<double>(needed) / gib, static_cast<double>(available) / gib);
+}
+
 void dry_run(const VerifyRequest& request, const Subject& subject) {
   for (const Candidate& candidate : request.candidates) {
     const Request asked{request.shape.batch, request.shape.image_tokens(), request.shape.text_tokens, request.dtypes.front(),
@@ -153,6 +172,7 @@ int run_verify(const Options& o, const Invocation& invocation) {
     dry_run(request, subject);
     return exit_status::passed;
   }
+  check_memory(subject.spec);
   Progress progress;
   request.progress = [&](const std::string& what) { progress(what); };
   const auto start = std::chrono::steady_clock::now();

@@ -1,5 +1,5 @@
-#include "models/synthetic_weights.hpp"
-#include "models/flux1.hpp"
+#include "core/json.hpp"
+#include "strategies/registry.hpp"
 #include "tests/support/paths.hpp"
 #include "tests/support/safetensors_writer.hpp"
 #include "tests/support/temp_dir.hpp"
@@ -51,11 +51,12 @@ TEST(Cli, VerifyPassesAndWritesRecordsAndJUnit) {
   const auto rows = (folder.path() / "rows.jsonl").string(), junit = (folder.path() / "junit.xml").string();
   const Outcome outcome = run(quick + "--strategies all --ranks 4 --require all --out " + rows + " --junit " + junit);
   EXPECT_EQ(outcome.status, 0) << outcome.out;
-  EXPECT_NE(outcome.out.find("10 rows: 10 pass"), std::string::npos) << outcome.out;
+  const auto expected = 2 * all_strategies().size();
+  EXPECT_NE(outcome.out.find(fmt::format("{0} rows: {0} pass", expected)), std::string::npos) << outcome.out;
   std::ifstream stream(rows);
-  int lines = 0;
+  size_t lines = 0;
   for (std::string line; std::getline(stream, line); ++lines) EXPECT_EQ(parse_json(line, rows).at("status"), "pass");
-  EXPECT_EQ(lines, 10);
+  EXPECT_EQ(lines, expected);
   EXPECT_TRUE(std::filesystem::exists(junit));
 }
 
@@ -95,6 +96,10 @@ TEST(Cli, BadUsageNamesTheThingAndWhatIsAccepted) {
   expect_refused(oracle + "--nosuch", {"--nosuch"});
   EXPECT_EQ(run("").status, 2);
   EXPECT_EQ(run("nosuch").status, 2);
+}
+
+TEST(Cli, AModelThatCannotFitIsRefusedBeforeItIsMade) {  // 11.9e9 parameters in fp64 alone are 89 GiB
+  expect_refused("verify --model flux1-dev", {"flux1-dev", "GiB", "flux1-small"}, 3);
 }
 
 TEST(Cli, TheOutputFolderIsCheckedBeforeAnyWork) {
