@@ -10,12 +10,6 @@
 namespace shardproof {
 namespace {
 
-int64_t parameter_count(const ModelTraits& traits) {
-  int64_t count = 0;
-  for (const auto& [name, shape] : traits.parameters) count += c10::multiply_integers(shape);
-  return count;
-}
-
 void print_models() {
   fmt::print("models (presets; or a diffusers folder with config.json)\n");
   for (const auto& name : preset_names()) {

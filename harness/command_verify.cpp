@@ -144,8 +144,7 @@ int64_t available_bytes() {
 
 /// The fp64 oracle and an fp64 model hold every weight at once; a machine that cannot is told so before any is made.
 void check_memory(const ModelSpec& spec) {
-  int64_t parameters = 0;
-  for (const auto& [name, shape] : spec.traits.parameters) parameters += c10::multiply_integers(shape);
+  const int64_t parameters = parameter_count(spec.traits);
   const int64_t needed = parameters * 2 * 8, available = available_bytes();
   constexpr double gib = 1 << 30;
   if (needed > available)

@@ -81,10 +81,8 @@ std::optional<Golden> read_golden(const std::filesystem::path& file, const Flux1
 
 /// Many runs read the same weights. Small models keep what was read, so that nothing is read or drawn twice.
 std::shared_ptr<WeightSource> kept_if_small(std::shared_ptr<WeightSource> weights, const ModelTraits& traits) {
-  constexpr int64_t small = int64_t{256} << 20;
-  int64_t elements = 0;
-  for (const auto& [name, shape] : traits.parameters) elements += c10::multiply_integers(shape);
-  return elements * 4 <= small ? std::make_shared<SharedWeights>(std::move(weights)) : weights;
+  constexpr int64_t small = int64_t{1} << 30;
+  return parameter_count(traits) * 4 <= small ? std::make_shared<SharedWeights>(std::move(weights)) : weights;
 }
 
 Subject flux1_subject(const std::string& name, const Flux1Config& config, std::shared_ptr<WeightSource> weights) {

@@ -32,4 +32,7 @@ struct ModelTraits {
   int64_t out_channels = 0;                              ///< features of the gathered output
 };
 
+/// Number of scalars in all parameters.
+int64_t parameter_count(const ModelTraits& traits);
+
 }  // namespace shardproof

@@ -7,15 +7,9 @@
 namespace shardproof {
 namespace {
 
-int64_t parameters(const ModelTraits& traits) {
-  int64_t count = 0;
-  for (const auto& [name, shape] : traits.parameters) count += c10::multiply_integers(shape);
-  return count;
-}
-
 TEST(Flux1Traits, DevHasItsPublishedSize) {
   const ModelTraits traits = flux1_traits(flux1_preset("flux1-dev"));
-  EXPECT_EQ(parameters(traits), 11'901'408'320);
+  EXPECT_EQ(parameter_count(traits), 11'901'408'320);
   EXPECT_EQ(traits.heads, 24);
   EXPECT_EQ(traits.attentions.size(), 57u);
 }
@@ -24,7 +18,7 @@ TEST(Flux1Traits, PlanNamesItsPublishedShare) {  // 72.3 % of the parameters; 10
   const ModelTraits traits = flux1_traits(flux1_preset("flux1-dev"));
   Plan plan;
   plan.weights = traits.tp_plan;
-  int64_t named = 0, per_rank = parameters(traits);
+  int64_t named = 0, per_rank = parameter_count(traits);
   for (const LinearTraits& linear : traits.linears) {
     const PlanEntry entry = plan_entry(plan, linear.name);
     if (entry.glob.empty()) continue;
@@ -33,7 +27,7 @@ TEST(Flux1Traits, PlanNamesItsPublishedShare) {  // 72.3 % of the parameters; 10
     per_rank -= weight - weight / 4;
     if (std::holds_alternative<Colwise>(entry.sharding)) per_rank -= linear.out_features - linear.out_features / 4;
   }
-  EXPECT_NEAR(static_cast<double>(named) / static_cast<double>(parameters(traits)), 0.723, 0.0005);
+  EXPECT_NEAR(static_cast<double>(named) / static_cast<double>(parameter_count(traits)), 0.723, 0.0005);
   EXPECT_NEAR(static_cast<double>(per_rank) * 2 / 1e9, 10.89, 0.005);
 }
 

@@ -49,16 +49,20 @@ TEST(Single, AgreesWithDiffusersOnOtherSizes) {
 TEST(Single, StrategiesPassOnDiffusersCheckpointsOfOtherSizes) {
   const char* suite = std::getenv("SHARDPROOF_ORACLE_SUITE");
   if (!suite) GTEST_SKIP() << "SHARDPROOF_ORACLE_SUITE is not set; ci/test.sh sets it";
-  for (const auto* name : {"h64-batch2", "h128-sharded", "h384-heads24"}) {
+  const auto expect_pass = [&](const std::string& name, int ranks, const std::string& dtypes, std::vector<std::string> families,
+                               std::vector<int64_t> steps) {
     VerifyRequest request;
-    request.candidates = parse_candidates("all", 4, std::nullopt);
-    request.dtypes = parse_dtypes("fp64,bf16");
-    request.families = {"negative_logits"};
-    request.steps = {1};
+    request.candidates = parse_candidates("all", ranks, std::nullopt);
+    request.dtypes = parse_dtypes(dtypes);
+    request.families = std::move(families);
+    request.steps = std::move(steps);
     request.attention = "kokkos_flash";
     for (const Row& row : verify(load_subject((std::filesystem::path(suite) / name).string(), 0), request))
-      EXPECT_EQ(status_name(row.status), "pass") << name << " " << row.strategy << ": " << row.reason.value_or("");
-  }
+      EXPECT_EQ(status_name(row.status), "pass") << name << " " << row.strategy << "[" << row.mesh.text() << "]: " << row.reason.value_or("");
+  };
+  expect_pass("h64-batch2", 4, "fp64,fp32,bf16,fp16", input_families(), {1, 4});
+  expect_pass("h128-sharded", 8, "fp64,fp32,bf16,fp16", {"structured"}, {1, 4});
+  for (const int ranks : {2, 3, 4, 6, 8}) expect_pass("h384-heads24", ranks, "fp64,fp32", {"negative_logits"}, {1});
 }
 
 TEST(Single, TheSameInputGivesTheSameBitsEveryTime) {
