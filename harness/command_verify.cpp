@@ -154,9 +154,7 @@ void check_memory(const ModelSpec& spec) {
 
 void dry_run(const VerifyRequest& request, const Subject& subject) {
   for (const Candidate& candidate : request.candidates) {
-    const Request asked{request.shape.batch, request.shape.image_tokens(), request.shape.text_tokens, request.dtypes.front(),
-                        request.attention, make_attention_backend(request.attention)->traits()};
-    const auto reason = candidate.strategy->unsupported(subject.spec.traits, asked, candidate.mesh);
+    const auto reason = cannot_run(subject, request, candidate, request.dtypes.front());
     fmt::print("{:<14} {:<16} {}\n", candidate.strategy->name(), candidate.mesh.text(), reason ? "failed: " + *reason : "would run");
   }
 }

@@ -18,6 +18,17 @@ bool splits_prompts(const Strategy& strategy) {
   return std::find(axes.begin(), axes.end(), Axis::dp) != axes.end();
 }
 
+/// With data parallel several prompts a rank, and one that does not divide: order and uneven shares are part of the claim.
+Shape shape_of(const VerifyRequest& request, const Candidate& candidate) {
+  Shape shape = request.shape;
+  if (splits_prompts(*candidate.strategy)) shape.batch = std::max<int64_t>(shape.batch, 2 * candidate.mesh.world_size() - 1);
+  return shape;
+}
+
+Request model_request(const VerifyRequest& request, const Shape& shape, at::ScalarType dtype) {
+  return {shape.batch, shape.image_tokens(), shape.text_tokens, dtype, request.attention, make_attention_backend(request.attention)->traits()};
+}
+
 /// Baselines are made when first asked for and shared by the strategies.
 class Baselines {
  public:
@@ -44,9 +55,7 @@ class CandidateRun {
  public:
   CandidateRun(const Subject& subject, const VerifyRequest& request, Baselines& baselines, const Candidate& candidate)
       : subject_(subject), request_(request), baselines_(baselines), candidate_(candidate), by_prompt_(splits_prompts(*candidate.strategy)) {
-    // Several prompts a rank, and one that does not divide: order and uneven shares are part of the claim.
-    shape_ = request.shape;
-    if (by_prompt_) shape_.batch = std::max<int64_t>(shape_.batch, 2 * candidate.mesh.world_size() - 1);
+    shape_ = shape_of(request, candidate);
   }
 
   std::vector<Row> rows(const std::string& family) {
@@ -58,7 +67,7 @@ class CandidateRun {
         Row row = empty_row(dtype, family, steps);
         const auto start = std::chrono::steady_clock::now();
         try {
-          if (const auto reason = cannot_run(dtype)) {
+          if (const auto reason = cannot_run(subject_, request_, candidate_, dtype)) {
             row.status = Status::failed;
             row.reason = reason;
           } else {
@@ -94,15 +103,7 @@ class CandidateRun {
     return row;
   }
 
-  Request model_request(at::ScalarType dtype) const {
-    return {shape_.batch, shape_.image_tokens(), shape_.text_tokens, dtype, request_.attention,
-            make_attention_backend(request_.attention)->traits()};
-  }
-
-  std::optional<std::string> cannot_run(at::ScalarType dtype) const {
-    if (request_.padded_mask) return fmt::format("[{}] the model takes no key-padding mask", subject_.spec.traits.family);
-    return candidate_.strategy->unsupported(subject_.spec.traits, model_request(dtype), candidate_.mesh);
-  }
+  Request model_request(at::ScalarType dtype) const { return shardproof::model_request(request_, shape_, dtype); }
 
   /// All comparisons in one dtype; counters and times go to `row` where given.
   std::vector<Comparison> compare(at::ScalarType dtype, const std::string& family, int64_t steps, Row* row) {
@@ -163,6 +164,11 @@ class CandidateRun {
 };
 
 }  // namespace
+
+std::optional<std::string> cannot_run(const Subject& subject, const VerifyRequest& request, const Candidate& candidate, at::ScalarType dtype) {
+  if (request.padded_mask) return fmt::format("[{}] the model takes no key-padding mask", subject.spec.traits.family);
+  return candidate.strategy->unsupported(subject.spec.traits, model_request(request, shape_of(request, candidate), dtype), candidate.mesh);
+}
 
 std::vector<Row> verify(const Subject& subject, const VerifyRequest& request) {
   Baselines baselines(subject, request);

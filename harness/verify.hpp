@@ -5,6 +5,7 @@
 #include "harness/row.hpp"
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,9 @@ struct VerifyRequest {
   const FaultInjection* fault = nullptr;
   std::function<void(const std::string&)> progress = [](const std::string&) {};
 };
+
+/// Why a candidate cannot run the request in a dtype, from shapes alone, or nothing.
+std::optional<std::string> cannot_run(const Subject& subject, const VerifyRequest& request, const Candidate& candidate, at::ScalarType dtype);
 
 /// Runs every candidate in every dtype, input family and number of steps against one device, module by module and end to
 /// end. The logic gate (fp64) is taken once per candidate and family and stands in the rows of every dtype.

@@ -1,7 +1,5 @@
-#include "kernels/attention_inputs.hpp"
-#include "kernels/exec.hpp"
+#include "kernels/attention_kokkos.hpp"
 #include "kernels/vector_exp.hpp"
-#include "kernels/views.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -196,16 +194,10 @@ class KokkosFlash final : public AttentionBackend {
 
   Attended forward(const Tensor& q, const Tensor& k, const Tensor& v, const std::optional<Tensor>& mask,
                    bool keep_accumulator) override {
-    const auto inputs = check_attention(name(), q, k, v, mask);
-    ensure_kokkos();
-    const Attended result = empty_attended(inputs, keep_accumulator);
-    if (result.out_BSHD.numel() == 0) return result;
-    const auto keys = attended_keys(inputs);
-    visit_float(inputs.dtype(), [&](auto zero) {
-      using T = decltype(zero);
-      keep_accumulator ? attend<T, AccumulateOf<T>>(inputs, keys, result) : attend<T, T>(inputs, keys, result);
-    });
-    return result;
+    return run_kokkos_attention(name(), q, k, v, mask, keep_accumulator,
+                                []<class T, class R>(const auto& inputs, const auto& keys, const auto& result) {
+                                  attend<T, R>(inputs, keys, result);
+                                });
   }
 };
 

@@ -29,8 +29,6 @@ class Flux1 {
   /// `time_text_embed` (timestep, pooled, guidance if any → temb).
   NamedTensors run_module(const std::string& name, const NamedTensors& inputs) const;
 
-  bool has_parameter(const std::string& name) const { return weights_.count(name) > 0; }
-
  private:
   struct Streams {
     Tensor image_BSC, text_BTC;

@@ -164,6 +164,7 @@ TEST(Cli, DryRunSaysWhatWouldRun) {
   EXPECT_EQ(outcome.status, 0);
   EXPECT_NE(outcome.out.find("failed: [tp]"), std::string::npos) << outcome.out;
   EXPECT_NE(outcome.out.find("would run"), std::string::npos);
+  EXPECT_EQ(run(quick + "--strategies ring --mask padded --dry-run").out.find("would run"), std::string::npos);  // as the run itself
 }
 
 TEST(Cli, SelftestKillsEveryMutant) {
