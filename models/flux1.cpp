@@ -7,6 +7,7 @@
 #include "kernels/rms_norm.hpp"
 #include "kernels/rope.hpp"
 #include "kernels/timestep_embedding.hpp"
+#include "models/key_mask.hpp"
 
 #include <optional>
 
@@ -55,6 +56,7 @@ struct Streams {
 struct Context {
   Tensor temb_BC;
   RopeTable rope;
+  std::optional<Tensor> key_mask_BT;
   int64_t head_dim;
   AttentionBackend& attention;
   Probe& probe;
@@ -123,7 +125,7 @@ Tensor attend(const std::string& block, Heads heads, const Context& context) {
   context.probe.input(name, "q", q, layout);
   context.probe.input(name, "k", k, layout);
   context.probe.input(name, "v", v, layout);
-  const Tensor out = context.attention.forward(q, k, v, std::nullopt).out_BSHD;
+  const Tensor out = context.attention.forward(q, k, v, context.key_mask_BT).out_BSHD;
   context.probe.output(name, "out", out, layout);
   return out.flatten(2);
 }
@@ -205,7 +207,7 @@ class Flux1 : public Model {
     const auto wide = x.image_BSC.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
     const Context context{time_text_embed(inputs, probe),
                           rope_table(at::cat({inputs.at("txt_ids"), inputs.at("img_ids")}), config_.axes_dims_rope, 10000.0, wide),
-                          config_.head_dim, attention, probe};
+                          joint_key_mask(inputs), config_.head_dim, attention, probe};
     for (const auto& block : double_blocks_) x = run(block, x, context);
     for (const auto& block : single_blocks_) x = run(block, x, context);
 

@@ -82,8 +82,11 @@ ModelTraits flux1_traits(const Flux1Config& c) {
   add.linear("proj_out", traits.out_channels, h, Tokens::image);
 
   traits.tp_plan = shipped_tp_plan(h);
-  traits.cp_inputs = {{"hidden_states", {1, 3}}, {"encoder_hidden_states", {1, 3}}, {"img_ids", {0, 2}}, {"txt_ids", {0, 2}}};
-  traits.batched_inputs = {{"hidden_states", 3}, {"encoder_hidden_states", 3}, {"pooled_projections", 2}, {"timestep", 1}};
+  traits.cp_inputs = {{"hidden_states", {1, 3}}, {"encoder_hidden_states", {1, 3}}, {"img_ids", {0, 2}}, {"txt_ids", {0, 2}},
+                      {"encoder_hidden_states_mask", {1, 2}}};
+  traits.batched_inputs = {{"hidden_states", 3}, {"encoder_hidden_states", 3}, {"pooled_projections", 2}, {"timestep", 1},
+                           {"encoder_hidden_states_mask", 2}};
+  traits.optional_inputs = {"encoder_hidden_states_mask"};
   if (c.guidance_embeds) traits.batched_inputs["guidance"] = 1;
   traits.cp_outputs = {{"proj_out", {1, 3}}};
   return traits;

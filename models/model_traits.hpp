@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,7 @@ struct ModelTraits {
   std::map<std::string, Sharding> tp_plan;               ///< the shipped `_tp_plan`
   std::map<std::string, Split> cp_inputs, cp_outputs;    ///< the shipped `_cp_plan`
   std::map<std::string, int64_t> batched_inputs;         ///< inputs whose dim 0 is the batch, with their number of dims
+  std::set<std::string> optional_inputs;                 ///< of all the inputs named here, those that may be absent
   int64_t out_channels = 0;                              ///< features of the gathered output
 };
 

@@ -1,6 +1,7 @@
 #include "reference/flux1.hpp"
 
 #include "core/error.hpp"
+#include "reference/attention.hpp"
 #include "reference/flow_match.hpp"
 
 #include <cmath>
@@ -31,13 +32,6 @@ Tensor rotated_pairs(const Tensor& x) {
 Tensor apply_rope(const Tensor& x_BSHD, const Tensor& cos_SD, const Tensor& sin_SD) {
   const Tensor x = x_BSHD.to(cos_SD.scalar_type());
   return (x * cos_SD.unsqueeze(1) + rotated_pairs(x) * sin_SD.unsqueeze(1)).to(x_BSHD.scalar_type());
-}
-
-/// softmax(q kᵀ / sqrt(D)) v over all keys, [B, S, H, D].
-Tensor attention(const Tensor& q_BSHD, const Tensor& k_BTHD, const Tensor& v_BTHD) {
-  const Tensor q = q_BSHD.transpose(1, 2), k = k_BTHD.transpose(1, 2), v = v_BTHD.transpose(1, 2);
-  const Tensor logits = at::matmul(q, k.transpose(2, 3)) / std::sqrt(static_cast<double>(q.size(3)));
-  return at::matmul(at::softmax(logits, -1), v).transpose(1, 2);
 }
 
 Tensor timestep_embedding(const Tensor& t_B) {  // 256 wide: cosines, then sines
@@ -97,7 +91,7 @@ Flux1::Rope Flux1::rope(const Tensor& ids) const {
   return {all.cos().to(wide), all.sin().to(wide)};
 }
 
-Flux1::Streams Flux1::double_block(const std::string& name, Streams x, const Tensor& temb, const Rope& rope) const {
+Flux1::Streams Flux1::double_block(const std::string& name, Streams x, const Tensor& temb, const Rope& rope, const KeyMask& mask) const {
   const auto image_mod = linear(name + ".norm1.linear", at::silu(temb)).chunk(6, -1);
   const auto text_mod = linear(name + ".norm1_context.linear", at::silu(temb)).chunk(6, -1);
   enum { shift_attn, scale_attn, gate_attn, shift_mlp, scale_mlp, gate_mlp };
@@ -109,7 +103,7 @@ Flux1::Streams Flux1::double_block(const std::string& name, Streams x, const Ten
   const Tensor q = at::cat({heads_of(a + ".add_q_proj", a + ".norm_added_q", text), heads_of(a + ".to_q", a + ".norm_q", image)}, 1);
   const Tensor k = at::cat({heads_of(a + ".add_k_proj", a + ".norm_added_k", text), heads_of(a + ".to_k", a + ".norm_k", image)}, 1);
   const Tensor v = at::cat({heads_of(a + ".add_v_proj", "", text), heads_of(a + ".to_v", "", image)}, 1);
-  const Tensor joint = attention(apply_rope(q, rope.cos_SD, rope.sin_SD), apply_rope(k, rope.cos_SD, rope.sin_SD), v).flatten(2);
+  const Tensor joint = attention(apply_rope(q, rope.cos_SD, rope.sin_SD), apply_rope(k, rope.cos_SD, rope.sin_SD), v, mask).flatten(2);
   const int64_t text_tokens = text.size(1);
 
   x.image_BSC = x.image_BSC + per_token(image_mod[gate_attn]) * linear(a + ".to_out.0", joint.slice(1, text_tokens));
@@ -122,7 +116,7 @@ Flux1::Streams Flux1::double_block(const std::string& name, Streams x, const Ten
   return {x.image_BSC, finite_in_half(x.text_BTC)};
 }
 
-Flux1::Streams Flux1::single_block(const std::string& name, Streams x, const Tensor& temb, const Rope& rope) const {
+Flux1::Streams Flux1::single_block(const std::string& name, Streams x, const Tensor& temb, const Rope& rope, const KeyMask& mask) const {
   const auto mod = linear(name + ".norm.linear", at::silu(temb)).chunk(3, -1);
   enum { shift, scale, gate };
   const Tensor joint = at::cat({x.text_BTC, x.image_BSC}, 1);
@@ -131,7 +125,7 @@ Flux1::Streams Flux1::single_block(const std::string& name, Streams x, const Ten
   const std::string a = name + ".attn";
   const Tensor q = apply_rope(heads_of(a + ".to_q", a + ".norm_q", normed), rope.cos_SD, rope.sin_SD);
   const Tensor k = apply_rope(heads_of(a + ".to_k", a + ".norm_k", normed), rope.cos_SD, rope.sin_SD);
-  const Tensor attended = attention(q, k, heads_of(a + ".to_v", "", normed)).flatten(2);
+  const Tensor attended = attention(q, k, heads_of(a + ".to_v", "", normed), mask).flatten(2);
   const Tensor mlp = at::gelu(linear(name + ".proj_mlp", normed), "tanh");
 
   const Tensor out = finite_in_half(joint + per_token(mod[gate]) * linear(name + ".proj_out", at::cat({attended, mlp}, 2)));
@@ -143,9 +137,10 @@ Tensor Flux1::forward(const NamedTensors& inputs) const {
   Streams x{linear("x_embedder", inputs.at("hidden_states")), linear("context_embedder", inputs.at("encoder_hidden_states"))};
   const Tensor temb = time_text_embed(inputs.at("timestep"), guidance_of(inputs), inputs.at("pooled_projections"));
   const Rope rotation = rope(at::cat({inputs.at("txt_ids"), inputs.at("img_ids")}));
-  for (int64_t i = 0; i < config_.num_layers; ++i) x = double_block(fmt::format("transformer_blocks.{}", i), x, temb, rotation);
+  const KeyMask mask = joint_key_mask(inputs);
+  for (int64_t i = 0; i < config_.num_layers; ++i) x = double_block(fmt::format("transformer_blocks.{}", i), x, temb, rotation, mask);
   for (int64_t i = 0; i < config_.num_single_layers; ++i)
-    x = single_block(fmt::format("single_transformer_blocks.{}", i), x, temb, rotation);
+    x = single_block(fmt::format("single_transformer_blocks.{}", i), x, temb, rotation, mask);
   const auto mod = linear("norm_out.linear", at::silu(temb)).chunk(2, -1);  // scale, shift
   return linear("proj_out", modulate(layer_norm(x.image_BSC), mod[0], mod[1]));
 }
@@ -165,17 +160,17 @@ Tensor Flux1::denoise(const NamedTensors& inputs, int64_t steps) const {
 
 NamedTensors Flux1::run_module(const std::string& name, const NamedTensors& in) const {
   if (name.starts_with("transformer_blocks.") && name.find('.', 19) == name.npos) {
-    const auto out = double_block(name, {in.at("image"), in.at("text")}, in.at("temb"), rope(in.at("ids")));
+    const auto out = double_block(name, {in.at("image"), in.at("text")}, in.at("temb"), rope(in.at("ids")), given_key_mask(in));
     return {{"image", out.image_BSC}, {"text", out.text_BTC}};
   }
   if (name.starts_with("single_transformer_blocks.") && name.find('.', 26) == name.npos) {
-    const auto out = single_block(name, {in.at("image"), in.at("text")}, in.at("temb"), rope(in.at("ids")));
+    const auto out = single_block(name, {in.at("image"), in.at("text")}, in.at("temb"), rope(in.at("ids")), given_key_mask(in));
     return {{"image", out.image_BSC}, {"text", out.text_BTC}};
   }
   if (name == "time_text_embed") {
     return {{"temb", time_text_embed(in.at("timestep"), guidance_of(in), in.at("pooled"))}};
   }
-  if (name.ends_with(".attn")) return {{"out", attention(in.at("q"), in.at("k"), in.at("v"))}};
+  if (name.ends_with(".attn")) return {{"out", attention(in.at("q"), in.at("k"), in.at("v"), given_key_mask(in))}};
   return {{"out", linear(name, in.at("x"))}};
 }
 

@@ -2,6 +2,7 @@
 
 #include "core/model_config.hpp"
 #include "core/named_tensors.hpp"
+#include "reference/attention.hpp"
 
 #include <optional>
 #include <string>
@@ -17,7 +18,8 @@ class Flux1 {
   /// `weights` by diffusers' parameter names.
   Flux1(Flux1Config config, NamedTensors weights);
 
-  /// Predicted velocity [B, S, patch_size² * out_channels].
+  /// Predicted velocity [B, S, patch_size² * out_channels]. Inputs by diffusers' argument names; of these
+  /// `encoder_hidden_states_mask` (bool [B, T], true = attend) may be absent.
   Tensor forward(const NamedTensors& inputs) const;
 
   /// `latents` [B, S, in_channels] after all flow-match Euler steps; `timestep` is replaced by each sigma.
@@ -26,7 +28,8 @@ class Flux1 {
   /// Runs one module by its checkpoint name on named inputs and returns its named outputs:
   /// any Linear (x → out), `*.attn` (q, k, v → out: attention alone), `transformer_blocks.N` and
   /// `single_transformer_blocks.N` (image, text, temb, ids [T + S, 3] → image, text),
-  /// `time_text_embed` (timestep, pooled, guidance if any → temb).
+  /// `time_text_embed` (timestep, pooled, guidance if any → temb). Attention and blocks also take `key_mask`
+  /// (bool [B, T + S]), which may be absent.
   NamedTensors run_module(const std::string& name, const NamedTensors& inputs) const;
 
  private:
@@ -43,8 +46,8 @@ class Flux1 {
   Tensor heads_of(const std::string& linear_name, const std::string& norm_name, const Tensor& x) const;
   Tensor time_text_embed(const Tensor& timestep, const std::optional<Tensor>& guidance, const Tensor& pooled) const;
   Rope rope(const Tensor& ids) const;
-  Streams double_block(const std::string& name, Streams x, const Tensor& temb, const Rope& rope) const;
-  Streams single_block(const std::string& name, Streams x, const Tensor& temb, const Rope& rope) const;
+  Streams double_block(const std::string& name, Streams x, const Tensor& temb, const Rope& rope, const KeyMask& mask) const;
+  Streams single_block(const std::string& name, Streams x, const Tensor& temb, const Rope& rope, const KeyMask& mask) const;
 
   Flux1Config config_;
   NamedTensors weights_;
