@@ -16,6 +16,7 @@ struct LinearTraits {
   std::string name;
   int64_t out_features, in_features;
   Tokens tokens;                    ///< what its input's dim 1 holds (`none` for [B, C] conditioning)
+  bool bias = true;
   bool operator==(const LinearTraits&) const = default;
 };
 

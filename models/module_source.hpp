@@ -11,8 +11,8 @@ namespace shardproof {
 class ModuleSource {
  public:
   virtual ~ModuleSource() = default;
-  /// The Linear `name` ("….weight" [out, in] and "….bias" [out]) as this rank holds it.
-  virtual ShardedLinear linear(const std::string& name, int64_t out_features, int64_t in_features) = 0;
+  /// The Linear `name` ("….weight" [out, in] and, with `bias`, "….bias" [out]) as this rank holds it.
+  virtual ShardedLinear linear(const std::string& name, int64_t out_features, int64_t in_features, bool bias = true) = 0;
   /// A parameter that every rank holds whole.
   virtual Tensor parameter(const std::string& name, const std::vector<int64_t>& shape) = 0;
 };

@@ -63,7 +63,7 @@ std::map<std::string, uint64_t> Session::replicated_hashes() const {
 
 Tensor Session::parameter(const std::string& name, const std::vector<int64_t>& shape) { return read(name, shape, {}); }
 
-ShardedLinear Session::linear(const std::string& name, int64_t out_features, int64_t in_features) {
+ShardedLinear Session::linear(const std::string& name, int64_t out_features, int64_t in_features, bool has_bias) {
   const Sharding sharding = plan_entry(plan_, name).sharding;
   Communicator& tp = mesh_.axis(Axis::tp);
   Slice rows, columns{1, {}};
@@ -71,7 +71,8 @@ ShardedLinear Session::linear(const std::string& name, int64_t out_features, int
   if (const auto* rowwise = std::get_if<Rowwise>(&sharding))
     columns.ranges = packed_share(in_features, rowwise->blocks, tp.size(), tp.rank());
   Tensor weight = read(name + ".weight", {out_features, in_features}, rows.ranges.empty() ? columns : rows);
-  Tensor bias = read(name + ".bias", {out_features}, rows);
+  std::optional<Tensor> bias;
+  if (has_bias) bias = read(name + ".bias", {out_features}, rows);
   return {name, sharding, std::move(weight), std::move(bias), &tp};
 }
 

@@ -32,7 +32,7 @@ class Session final : public ModuleSource {
   /// Hashes of the parameters that every rank holds whole, by name; for a check that they are equal.
   std::map<std::string, uint64_t> replicated_hashes() const;
 
-  ShardedLinear linear(const std::string& name, int64_t out_features, int64_t in_features) override;
+  ShardedLinear linear(const std::string& name, int64_t out_features, int64_t in_features, bool has_bias) override;
   Tensor parameter(const std::string& name, const std::vector<int64_t>& shape) override;
 
  private:
