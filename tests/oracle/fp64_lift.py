@@ -16,6 +16,7 @@ from torch.utils._pytree import tree_leaves
 
 METHOD = (
     "torch in the modules that define the model's layers is a proxy in which float32 is float64; "
+    "rotary tables that are made with the model are made again under it; "
     "Tensor.float is Tensor.double; a TorchDispatchMode found no floating tensor under float64"
 )
 
@@ -30,6 +31,15 @@ class _WideTorch:
         return _WIDER[name] if name in _WIDER else getattr(torch, name)
 
 
+def _wide_tables(model, stack):
+    """Qwen-Image's rotary table is computed once, when the model is made: replaces it by one made under the lift."""
+    for parent in list(model.modules()):
+        for name, child in list(parent.named_children()):
+            if type(child).__name__ == "QwenEmbedRope":
+                setattr(parent, name, type(child)(child.theta, child.axes_dim, child.scale_rope))
+                stack.callback(setattr, parent, name, child)
+
+
 @contextlib.contextmanager
 def lifted(model):
     """While open, float32 casts in diffusers' code for the layers of `model` go to float64; undone on leaving."""
@@ -38,6 +48,7 @@ def lifted(model):
         for name in sorted(n for n in names if n.startswith("diffusers.")):
             stack.enter_context(mock.patch.object(sys.modules[name], "torch", _WideTorch()))
         stack.enter_context(mock.patch.object(torch.Tensor, "float", torch.Tensor.double))
+        _wide_tables(model, stack)
         yield
 
 
