@@ -20,4 +20,7 @@ std::vector<at::ScalarType> parse_dtypes(std::string_view list);
 /// Unit roundoff times two: the spacing of 1.0 (2^-52, 2^-23, 2^-7, 2^-10).
 double dtype_eps(at::ScalarType dtype);
 
+/// What kernels compute in: fp64 for fp64, fp32 for everything narrower.
+inline at::ScalarType accumulate_dtype(at::ScalarType dtype) { return dtype == at::kDouble ? at::kDouble : at::kFloat; }
+
 }  // namespace shardproof

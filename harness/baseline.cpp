@@ -2,6 +2,7 @@
 
 #include "harness/inputs.hpp"
 #include "harness/rank_run.hpp"
+#include "models/key_mask.hpp"
 #include "strategies/data_parallel.hpp"
 #include "strategies/single.hpp"
 
@@ -9,7 +10,7 @@ namespace shardproof {
 namespace {
 
 /// Attention alone is compared on the family's own q, k, v; the model's activations would all look alike.
-void replace_attention_inputs(Trace& trace, const BaselineRequest& request) {
+void replace_attention_inputs(Trace& trace, const BaselineRequest& request, const std::optional<Tensor>& key_mask) {
   const auto backend = make_attention_backend(request.attention);
   for (const auto& name : trace.order) {
     if (!name.ends_with(".attn")) continue;
@@ -17,16 +18,17 @@ void replace_attention_inputs(Trace& trace, const BaselineRequest& request) {
     module.inputs = to_dtype(
         attention_inputs(module.inputs.at("q").sizes(), module.inputs.at("k").sizes(), request.family, request.seed, name), request.dtype);
     module.outputs["out"] =
-        backend->forward(module.inputs.at("q"), module.inputs.at("k"), module.inputs.at("v"), std::nullopt).out_BSHD;
+        backend->forward(module.inputs.at("q"), module.inputs.at("k"), module.inputs.at("v"), key_mask).out_BSHD;
   }
 }
 
 /// Both oracles run each module on the single device's own inputs.
-void judge_modules(Baseline& baseline, const Oracle& truth, const Oracle& aten) {
+void judge_modules(Baseline& baseline, const Oracle& truth, const Oracle& aten, const std::optional<Tensor>& key_mask) {
   const Tensor ids = at::cat({baseline.inputs.at("txt_ids"), baseline.inputs.at("img_ids")});
   for (const auto& name : baseline.single.order) {
     NamedTensors inputs = baseline.single.modules.at(name).inputs;
     inputs["ids"] = ids;
+    if (key_mask) inputs["key_mask"] = *key_mask;
     auto& reference = baseline.reference[name] = truth.run_module(name, to_dtype(inputs, at::kDouble));
     const NamedTensors plain = aten.run_module(name, inputs);
     for (const auto& [slot, value] : baseline.single.modules.at(name).outputs) {
@@ -47,6 +49,7 @@ Baseline make_baseline(const Subject& subject, const BaselineRequest& request) {
   baseline.dtype = request.dtype;
   baseline.shape = request.shape;
   baseline.inputs = to_dtype(subject.inputs(request.shape, request.family, request.seed, request.guidance), request.dtype);
+  if (request.padded_mask) baseline.inputs["encoder_hidden_states_mask"] = padded_mask(request.shape.batch, request.shape.text_tokens);
   const c10::InferenceMode guard;
   const auto truth = subject.oracle(request.dtype, at::kDouble);
   const auto aten = request.dtype == at::kDouble ? subject.oracle(at::kDouble, at::kDouble) : subject.oracle(request.dtype, request.dtype);
@@ -56,8 +59,9 @@ Baseline make_baseline(const Subject& subject, const BaselineRequest& request) {
   const RankRequest one{request.by_prompt ? &data_parallel() : &single(), mesh, request.dtype, request.attention, nullptr};
   if (!request.by_prompt) {
     baseline.single = record_single(subject, one, baseline.inputs);
-    replace_attention_inputs(baseline.single, request);
-    judge_modules(baseline, *truth, *aten);
+    const auto key_mask = joint_key_mask(baseline.inputs);
+    replace_attention_inputs(baseline.single, request, key_mask);
+    judge_modules(baseline, *truth, *aten, key_mask);
   }
   for (const int64_t steps : request.steps) {
     baseline.single_output[steps] = run_end_to_end(subject, one, baseline.inputs, steps).ranks[0].output;

@@ -33,6 +33,7 @@ struct BaselineRequest {
   uint64_t seed = 0;
   double guidance = 4;
   bool by_prompt = false;  ///< data parallel: only end to end, prompt by prompt
+  bool padded_mask = false;  ///< with a key-padding mask of its own for each prompt
 };
 
 Baseline make_baseline(const Subject& subject, const BaselineRequest& request);

@@ -159,12 +159,21 @@ void dry_run(const VerifyRequest& request, const Subject& subject) {
   }
 }
 
+/// Again, now that the model is known: a product's default mesh is one that the model allows.
+void choose_meshes(VerifyRequest& request, const Options& o, const Subject& subject) {
+  const Legal legal = [&](const Strategy& strategy, const MeshShape& mesh) {
+    return !cannot_run(subject, request, {&strategy, mesh}, request.dtypes.front());
+  };
+  request.candidates = parse_candidates(o.strategies, o.ranks, o.mesh.empty() ? std::nullopt : std::optional(o.mesh), legal);
+}
+
 int run_verify(const Options& o, const Invocation& invocation) {
   check_comm(o.comm);
   VerifyRequest request = make_request(o);
   for (const auto& file : {o.out, o.junit})
     if (!file.empty()) check_writable(file);
   const Subject subject = load_subject(o.model, o.seed);
+  choose_meshes(request, o, subject);
   if (o.dry_run) {
     dry_run(request, subject);
     return exit_status::passed;
@@ -207,7 +216,7 @@ void add_verify(CLI::App& app, const Invocation& invocation, Run& run) {
   command->add_option("--attention", o.attention, "Attention backend; see shardproof list")->capture_default_str();
   command->add_option("--shape", o.shape, "Image size in pixels, 1024x1024, or tokens=N (default: 48 tokens)");
   command->add_option("--text", o.text, "Text tokens (default: 24)");
-  command->add_option("--mask", o.mask, "Key-padding mask: none or padded (FLUX.1 takes none)")->capture_default_str();
+  command->add_option("--mask", o.mask, "Key-padding mask over the text: none, or padded (two prompts of different lengths)")->capture_default_str();
   command->add_option("--inputs", o.inputs, "Input families")->capture_default_str();
   command->add_option("--steps", o.steps, "Denoising steps; several as a list: 1,4")->capture_default_str();
   command->add_option("--guidance", o.guidance, "Guidance scale, for checkpoints that take it (4 is exact in every dtype)")->capture_default_str();

@@ -27,7 +27,7 @@ enum class Part { attention, linear, rowwise, block, end_to_end };
 
 /// Largest allowed ratio of a strategy's error to a single device's, both against fp64; `count` values are compared,
 /// which adds 4/√count for the scatter of two random errors. Products of axes multiply their gates.
-double precision_gate(const MeshShape& mesh, Part part, int64_t count);
+double precision_gate(const Plan& plan, Part part, int64_t count);
 
 /// For `single`: its kernels against plain ATen in the same dtype.
 double single_gate(int64_t count);

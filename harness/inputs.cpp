@@ -42,6 +42,15 @@ Tensor shaped_tokens(const Tensor& x, const std::string& family) {
   return family == "structured" ? structured : structured - 0.7;
 }
 
+Tensor padded_mask(int64_t batch, int64_t text_tokens) {
+  Tensor mask = at::zeros({batch, text_tokens}, at::kBool);
+  for (int64_t prompt = 0; prompt < batch; ++prompt) {
+    const int64_t length = std::max<int64_t>(1, text_tokens * 2 / (3 + 2 * prompt));  // 2/3, 2/5, 2/7, … of the tokens
+    mask[prompt].narrow(0, 0, length).fill_(true);
+  }
+  return mask;
+}
+
 NamedTensors attention_inputs(at::IntArrayRef q_shape, at::IntArrayRef kv_shape, const std::string& family, uint64_t seed,
                               const std::string& name) {
   Tensor q = seeded_normal(q_shape, seed, name + ".q"), k = seeded_normal(kv_shape, seed, name + ".k"),

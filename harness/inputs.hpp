@@ -19,6 +19,10 @@ std::vector<std::string> parse_families(const std::string& list);
 /// Token activations [B, S, C] of a family: scaled and offset along the tokens unless `randn`.
 Tensor shaped_tokens(const Tensor& normal_BSC, const std::string& family);
 
+/// A key-padding mask over text, bool [B, T], true = attend: prompt p ends in padding after a length of its own, and the
+/// first is the longest.
+Tensor padded_mask(int64_t batch, int64_t text_tokens);
+
 /// q, k, v [B, S, H, D] of a family for attention alone, fp64, seeded by name.
 NamedTensors attention_inputs(at::IntArrayRef q_shape, at::IntArrayRef kv_shape, const std::string& family, uint64_t seed,
                               const std::string& name);

@@ -44,7 +44,7 @@ Comparison judge(const Baseline& baseline, const Plan& plan, Level level, Part p
   const double floor = error_floor(baseline.dtype);
   if (plan.mesh.world_size() == 1) return judge_precision(level, module, slot, stats, aten, floor, single_gate(stats.count), {});
   const std::optional<double> max_abs = has_axis(plan, Axis::tp) ? std::nullopt : std::optional(2.0);
-  return judge_precision(level, module, slot, stats, single, floor, precision_gate(plan.mesh, part, stats.count), max_abs);
+  return judge_precision(level, module, slot, stats, single, floor, precision_gate(plan, part, stats.count), max_abs);
 }
 
 Tensor golden_run(const Subject& subject, at::ScalarType dtype, int64_t steps, const std::string& attention) {

@@ -104,6 +104,7 @@ RunResult run_end_to_end(const Subject& subject, const RankRequest& request, con
       mine.output = denoise(*seat.session, request, inputs, steps, outer, ends);
     }
     mine.peak_tensor_bytes = mine.weight_bytes + memory.peak(outer.rank()) - before;
+    mine.peak_key_value_bytes = seat.session->peak_key_value_bytes();
     mine.traffic = *seat.traffic;
     if (outer.rank() == 0) clock_s = ends;
   };

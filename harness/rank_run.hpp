@@ -41,6 +41,7 @@ struct RankResult {
   Traffic traffic;
   int64_t weight_bytes = 0;
   int64_t peak_tensor_bytes = 0;  ///< its weights plus the most its activations took
+  int64_t peak_key_value_bytes = 0;  ///< the most keys and values its attention held
 };
 
 struct RunResult {

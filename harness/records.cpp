@@ -59,7 +59,8 @@ Json counters_json(const Row& row) {
                      {"bytes_sent", c.bytes_sent},
                      {"messages", c.messages},
                      {"peak_tensor_bytes", c.peak_tensor_bytes},
-                     {"weight_bytes", c.weight_bytes}});
+                     {"weight_bytes", c.weight_bytes},
+                     {"peak_key_value_bytes", c.peak_key_value_bytes}});
   }
   return {{"per_rank", ranks}, {"wire_cost_bytes", row.wire_cost_bytes.empty() ? Json(nullptr) : Json(row.wire_cost_bytes)}, {"bytes_read", nullptr}};
 }

@@ -23,7 +23,7 @@ struct FirstFailure {
 };
 
 struct RankCounters {
-  int64_t bytes_sent = 0, messages = 0, peak_tensor_bytes = 0, weight_bytes = 0;
+  int64_t bytes_sent = 0, messages = 0, peak_tensor_bytes = 0, weight_bytes = 0, peak_key_value_bytes = 0;
 };
 
 /// One row of a table: one strategy on one mesh, dtype, input family and number of steps.

@@ -48,6 +48,7 @@ std::vector<std::string> cells(const Row& row) {
           precision_text(row),
           ran ? bytes_text(largest(row, &RankCounters::bytes_sent)) : "-",
           ran ? bytes_text(largest(row, &RankCounters::peak_tensor_bytes)) : "-",
+          ran ? bytes_text(largest(row, &RankCounters::peak_key_value_bytes)) : "-",
           ran ? fmt::format("{:.1f} ms", step * 1e3) : "-",
           fmt::format("{:.2f} s", row.took_s),
           status_name(row.status)};
@@ -57,7 +58,7 @@ std::vector<std::string> cells(const Row& row) {
 
 std::string table_text(const std::vector<Row>& rows) {
   std::vector<std::vector<std::string>> lines{{"strategy", "mesh", "dtype", "inputs", "steps", "fp64 error / gate", "ratio / gate",
-                                               "sent/rank", "peak/rank", "step", "took", "status"}};
+                                               "sent/rank", "peak/rank", "K/V peak", "step", "took", "status"}};
   for (const Row& row : rows) lines.push_back(cells(row));
   std::vector<size_t> widths(lines[0].size());
   for (const auto& line : lines)

@@ -4,6 +4,7 @@
 #include "core/error.hpp"
 #include "harness/judge.hpp"
 #include "harness/localise.hpp"
+#include "strategies/attention_choice.hpp"
 #include "strategies/single.hpp"
 
 #include <algorithm>
@@ -21,12 +22,13 @@ bool splits_prompts(const Strategy& strategy) {
 /// With data parallel several prompts a rank, and one that does not divide: order and uneven shares are part of the claim.
 Shape shape_of(const VerifyRequest& request, const Candidate& candidate) {
   Shape shape = request.shape;
+  if (request.padded_mask) shape.batch = std::max<int64_t>(shape.batch, 2);  // one mask for all prompts would hide a mask that is not per prompt
   if (splits_prompts(*candidate.strategy)) shape.batch = std::max<int64_t>(shape.batch, 2 * candidate.mesh.world_size() - 1);
   return shape;
 }
 
 Request model_request(const VerifyRequest& request, const Shape& shape, at::ScalarType dtype) {
-  return {shape.batch, shape.image_tokens(), shape.text_tokens, dtype, request.attention, make_attention_backend(request.attention)->traits()};
+  return {shape.batch, shape.image_tokens(), shape.text_tokens, dtype, request.padded_mask};
 }
 
 /// Baselines are made when first asked for and shared by the strategies.
@@ -39,7 +41,7 @@ class Baselines {
     if (!entry) {
       request_.progress(fmt::format("baseline {} {}", dtype_name(dtype), family));
       entry = std::make_unique<Baseline>(make_baseline(subject_, {dtype, family, shape, request_.steps, request_.attention, request_.seed,
-                                                                  request_.guidance, by_prompt}));
+                                                                  request_.guidance, by_prompt, request_.padded_mask}));
     }
     return *entry;
   }
@@ -139,7 +141,7 @@ class CandidateRun {
       const RankResult& mine = run.ranks[rank];
       const WireCost promised =
           candidate_.strategy->wire_cost(subject_.spec.traits, model_request(dtype), candidate_.mesh, rank) * std::max<int64_t>(steps, 1);
-      row.counters.push_back({mine.traffic.bytes, mine.traffic.messages, mine.peak_tensor_bytes, mine.weight_bytes});
+      row.counters.push_back({mine.traffic.bytes, mine.traffic.messages, mine.peak_tensor_bytes, mine.weight_bytes, mine.peak_key_value_bytes});
       row.wire_cost_bytes.push_back(promised.bytes);
       if (!(mine.traffic == promised) && !request_.fault)
         fail_runtime("wire_cost", "rank {} sent {}; {} promises {}", rank, mine.traffic.text(), row.strategy, promised.text());
@@ -166,7 +168,12 @@ class CandidateRun {
 }  // namespace
 
 std::optional<std::string> cannot_run(const Subject& subject, const VerifyRequest& request, const Candidate& candidate, at::ScalarType dtype) {
-  if (request.padded_mask) return fmt::format("[{}] the model takes no key-padding mask", subject.spec.traits.family);
+  const ModelTraits& model = subject.spec.traits;
+  if (request.padded_mask && !model.optional_inputs.count("encoder_hidden_states_mask"))
+    return fmt::format("[{}] the model takes no key-padding mask", model.family);
+  const auto backend = make_attention_backend(request.attention);
+  if (const auto reason = attention_unsupported(*candidate.strategy, model, request.attention, backend->traits(), dtype, request.padded_mask))
+    return fmt::format("[{}] {}", candidate.strategy->name(), *reason);
   return candidate.strategy->unsupported(subject.spec.traits, model_request(request, shape_of(request, candidate), dtype), candidate.mesh);
 }
 

@@ -24,7 +24,7 @@ struct VerifyRequest {
   std::vector<int64_t> steps;
   Shape shape;
   std::string attention;
-  bool padded_mask = false;  ///< ask for a key-padding mask; models that take none give `failed` rows
+  bool padded_mask = false;  ///< two prompts, each with its own key-padding mask over the text
   uint64_t seed = 0;
   double guidance = 4;
   const FaultInjection* fault = nullptr;

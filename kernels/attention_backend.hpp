@@ -16,11 +16,14 @@ struct Attended {
   Tensor lse_BSH;   ///< natural log of Σ exp(scale · q·k), fp32 (fp64 for fp64 inputs); -inf where every key is masked
 };
 
-/// What a backend can do; a strategy that needs more refuses it at set-up.
+/// What a backend can do; whoever needs more refuses it when it is chosen (strategies/attention_choice.hpp).
 struct AttentionTraits {
   bool lse = false;   ///< returns a log-sum-exp, which the ring strategies need
   bool mask = false;  ///< takes a key mask
   bool gqa = false;   ///< takes fewer key/value heads than query heads
+  std::vector<at::ScalarType> dtypes{at::kDouble, at::kFloat, at::kBFloat16, at::kHalf};
+  std::string device = "cpu";                              ///< where its tensors live
+  std::string native_lse = "[B, S, H], natural log, fp32";  ///< what the adapter turns into Attended::lse_BSH's form
 };
 
 /// Attention over the tokens this rank can see. Backends are interchangeable and hold no state between calls.

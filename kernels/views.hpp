@@ -1,5 +1,6 @@
 #pragma once
 
+#include "core/dtype.hpp"
 #include "core/tensor.hpp"
 
 #include <Kokkos_Core.hpp>
@@ -15,9 +16,6 @@ namespace shardproof {
 /// The type a kernel computes in: fp64 for fp64, fp32 for everything narrower.
 template <class T>
 using AccumulateOf = std::conditional_t<std::is_same_v<T, double>, double, float>;
-
-/// The same as a dtype.
-inline at::ScalarType accumulate_dtype(at::ScalarType dtype) { return dtype == at::kDouble ? at::kDouble : at::kFloat; }
 
 /// A value in the type it is computed in. Done on the bits for bf16, as `narrow` is, so that loops vectorise.
 template <class T>

@@ -29,7 +29,8 @@ struct ModelTraits {
   std::vector<LinearTraits> linears;
   std::map<std::string, std::vector<int64_t>> parameters;  ///< every parameter's shape by diffusers' name
   std::map<std::string, Sharding> tp_plan;               ///< the shipped `_tp_plan`
-  std::map<std::string, Split> cp_inputs, cp_outputs;    ///< the shipped `_cp_plan`
+  std::map<std::string, Split> cp_inputs, cp_outputs;    ///< the shipped `_cp_plan`: the model's inputs and outputs
+  std::map<std::string, Split> cp_module_inputs;         ///< its splits inside the model: "transformer_blocks.0.image"
   std::map<std::string, int64_t> batched_inputs;         ///< inputs whose dim 0 is the batch, with their number of dims
   std::set<std::string> optional_inputs;                 ///< of all the inputs named here, those that may be absent
   int64_t out_channels = 0;                              ///< features of the gathered output

@@ -80,6 +80,7 @@ class RankCounters:
     messages: int
     peak_tensor_bytes: int
     weight_bytes: int
+    peak_key_value_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +183,7 @@ def _failure(fields: Fields) -> Failure:
 
 
 def _rank_counters(fields: Fields) -> RankCounters:
-    names = ("rank", "bytes_sent", "messages", "peak_tensor_bytes", "weight_bytes")
+    names = ("rank", "bytes_sent", "messages", "peak_tensor_bytes", "weight_bytes", "peak_key_value_bytes")
     counters = RankCounters(*(fields.integer(name) for name in names))
     fields.done()
     return counters

@@ -37,7 +37,7 @@ def _failure(read: Callable[[Any], Any]) -> Callable[[Record], Any]:
     return lambda r: read(r.first_failure) if r.first_failure else None
 
 
-_COUNTERS = ("bytes_sent", "messages", "peak_tensor_bytes", "weight_bytes")
+_COUNTERS = ("bytes_sent", "messages", "peak_tensor_bytes", "weight_bytes", "peak_key_value_bytes")
 
 COLUMNS: dict[str, Callable[[Record], Any]] = {
     **_plain("source", "command", "model", "checkpoint_hash", "strategy"),

@@ -11,7 +11,7 @@ class DataParallel final : public Strategy {
   std::optional<std::string> unsupported(const ModelTraits&, const Request&, const MeshShape&) const override { return std::nullopt; }
 
   Plan plan(const ModelTraits& model, const MeshShape& mesh) const override {
-    Plan plan{mesh, {}, {}, {}};
+    Plan plan{.mesh = mesh, .weights = {}, .inputs = {}, .outputs = {}};
     for (const auto& [input, dims] : model.batched_inputs) plan.inputs[input] = {0, dims, {Axis::dp}, true};
     for (const auto& [module, gather] : model.cp_outputs) plan.outputs[module] = {0, gather.expected_dims, {Axis::dp}, true};
     return plan;
@@ -23,7 +23,9 @@ class DataParallel final : public Strategy {
     return wire::all_gather_v(prompts * request.image_tokens * model.out_channels, c10::elementSize(request.dtype), replicas, replica);
   }
 
-  std::unique_ptr<AttentionBackend> attention(const Mesh&, std::unique_ptr<AttentionBackend> local) const override { return local; }
+  std::unique_ptr<AttentionBackend> attention(const Mesh&, std::unique_ptr<AttentionBackend> local, KeyValueMeter&) const override {
+    return local;
+  }
 };
 
 }  // namespace

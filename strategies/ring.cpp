@@ -1,7 +1,6 @@
 #include "strategies/ring.hpp"
 
-#include "core/error.hpp"
-#include "kernels/merge.hpp"
+#include "strategies/partials.hpp"
 #include "strategies/token_split.hpp"
 
 namespace shardproof {
@@ -9,56 +8,75 @@ namespace {
 
 class RingAttention final : public AttentionBackend {
  public:
-  RingAttention(Communicator& group, std::unique_ptr<AttentionBackend> local) : group_(group), local_(std::move(local)) {}
+  RingAttention(Communicator& group, std::unique_ptr<AttentionBackend> local, KeyValueMeter& meter, bool convert_to_fp32)
+      : group_(group), local_(std::move(local)), meter_(meter), convert_to_fp32_(convert_to_fp32) {}
   std::string_view name() const override { return local_->name(); }
-  AttentionTraits traits() const override { return {true, false, local_->traits().gqa}; }
+  AttentionTraits traits() const override { return local_->traits(); }
 
   Attended forward(const Tensor& q, const Tensor& k, const Tensor& v, const std::optional<Tensor>& mask, bool keep_accumulator) override {
-    if (mask) fail_input("ring", "a key mask is not supported; accepted: no mask");
-    const Tensor chunks = group_.all_gather(at::stack({k, v}));  // [N, 2, B, S/N, H, D]
-    Attended result = attend(q, chunks[group_.rank()]);
-    for (int step = 1; step < group_.size(); ++step) merge_partial(result, attend(q, chunks[(group_.rank() + step) % group_.size()]));
-    if (!keep_accumulator) result.out_BSHD = result.out_BSHD.to(q.scalar_type());
-    return result;
+    const Tensor own = at::stack({k, v});
+    meter_.watch(own);
+    const Tensor chunks = group_.all_gather(own);  // [N, 2, B, T/N, H, D]
+    meter_.watch(chunks);
+    const auto masks = mask ? std::optional(group_.all_gather(mask->flatten(1))) : std::nullopt;
+    Partials partials(*local_, q, convert_to_fp32_);
+    for (int step = 0; step < group_.size(); ++step) {
+      const int chunk = (group_.rank() + step) % group_.size();
+      partials.add(chunks[chunk][0], chunks[chunk][1], masks ? std::optional((*masks)[chunk]) : std::nullopt);
+    }
+    return partials.result(keep_accumulator);
   }
 
  private:
-  /// Partial results keep the accumulation dtype: rounding each would cost up to √2 in error.
-  Attended attend(const Tensor& q, const Tensor& chunk) const { return local_->forward(q, chunk[0], chunk[1], std::nullopt, true); }
-
   Communicator& group_;
   std::unique_ptr<AttentionBackend> local_;
+  KeyValueMeter& meter_;
+  bool convert_to_fp32_;
 };
 
 class Ring final : public Strategy {
-  std::string_view name() const override { return "ring"; }
+ public:
+  explicit Ring(bool convert_to_fp32) : convert_to_fp32_(convert_to_fp32) {}
+  std::string_view name() const override { return convert_to_fp32_ ? "ring" : "ring_unconverted"; }
   std::vector<Axis> axes() const override { return {Axis::ring}; }
+  bool needs_lse() const override { return true; }
 
   std::optional<std::string> unsupported(const ModelTraits&, const Request& request, const MeshShape& mesh) const override {
-    if (!request.backend.lse)
-      return fmt::format("[ring] attention backend {} gives no log-sum-exp, which merging needs", request.attention);
-    return tokens_do_not_divide(name(), request, Axis::ring, mesh.degree(Axis::ring));
+    return tokens_do_not_divide(name(), request, mesh);
   }
 
-  Plan plan(const ModelTraits& model, const MeshShape& mesh) const override { return token_split_plan(model, mesh, Axis::ring); }
+  Plan plan(const ModelTraits& model, const MeshShape& mesh) const override {
+    Plan plan = token_split_plan(model, mesh, Axis::ring, false);
+    plan.convert_to_fp32 = convert_to_fp32_;
+    return plan;
+  }
 
   WireCost wire_cost(const ModelTraits& model, const Request& request, const MeshShape& mesh, int rank) const override {
-    const int degree = mesh.degree(Axis::ring);
-    const int64_t keys_and_values = 2 * local_key_elements(model, request, degree);
-    const WireCost attention =
-        wire::all_gather(keys_and_values, c10::elementSize(request.dtype), degree, mesh.coordinate(rank, Axis::ring));
-    return attention * static_cast<int64_t>(model.attentions.size()) + output_gather_cost(model, request, mesh, Axis::ring, rank);
+    const int degree = mesh.degree(Axis::ring), coordinate = mesh.coordinate(rank, Axis::ring);
+    const int64_t tokens = request.batch * group_tokens(request, mesh, rank, Axis::ring)[coordinate];
+    const int64_t heads = model.kv_heads / mesh.degree(Axis::tp) / mesh.degree(Axis::ulysses);
+    WireCost attention = wire::all_gather(2 * tokens * heads * model.head_dim, c10::elementSize(request.dtype), degree, coordinate);
+    if (request.mask) attention += wire::all_gather(tokens, 1, degree, coordinate);
+    return attention * static_cast<int64_t>(model.attentions.size()) + output_gather_cost(model, request, mesh, Axis::ring, rank, false);
   }
 
-  std::unique_ptr<AttentionBackend> attention(const Mesh& mesh, std::unique_ptr<AttentionBackend> local) const override {
-    return std::make_unique<RingAttention>(mesh.axis(Axis::ring), std::move(local));
+  std::unique_ptr<AttentionBackend> attention(const Mesh& mesh, std::unique_ptr<AttentionBackend> local, KeyValueMeter& meter) const override {
+    return std::make_unique<RingAttention>(mesh.axis(Axis::ring), std::move(local), meter, convert_to_fp32_);
   }
+
+ private:
+  bool convert_to_fp32_;
 };
 
 }  // namespace
 
 const Strategy& ring() {
-  static const Ring strategy;
+  static const Ring strategy(true);
+  return strategy;
+}
+
+const Strategy& ring_unconverted() {
+  static const Ring strategy(false);
   return strategy;
 }
 

@@ -17,17 +17,24 @@ namespace shardproof {
 class Session final : public ModuleSource {
  public:
   /// `spec`, `strategy`, `world` and `weights` outlive the session. Weights are cast to `dtype` after slicing.
-  /// Input Error, before any weight is read, on a plan entry that matches no Linear.
+  /// Input Error, before any weight is read, on a plan entry that matches no Linear, on one of the model's token inputs that
+  /// the plan would leave unsplit, and on an attention backend that cannot serve the strategy.
   Session(const ModelSpec& spec, const Strategy& strategy, const MeshShape& mesh, Communicator& world, WeightSource& weights,
           at::ScalarType dtype, std::unique_ptr<AttentionBackend> attention);
 
   /// Whole inputs → whole output [B, S, out] on every rank.
   Tensor forward(const NamedTensors& inputs, Probe& probe);
 
+  /// Another local attention from now on. Input Error, leaving the old one, when it cannot serve the strategy.
+  void change_attention(std::unique_ptr<AttentionBackend> attention);
+
   const Plan& plan() const { return plan_; }
   const Mesh& mesh() const { return mesh_; }
   /// Bytes of the weights this rank holds.
   int64_t weight_bytes() const { return weight_bytes_; }
+
+  /// The most bytes of keys and values that this rank's attention held at once.
+  int64_t peak_key_value_bytes() const { return meter_.peak_bytes(); }
 
   /// Hashes of the parameters that every rank holds whole, by name; for a check that they are equal.
   std::map<std::string, uint64_t> replicated_hashes() const;
@@ -41,11 +48,15 @@ class Session final : public ModuleSource {
   Tensor run(const NamedTensors& local, Probe& probe);
   Tensor gather(Tensor output, const NamedTensors& inputs) const;
 
+  Tensor cut_one(const std::string& name, Tensor whole, const Split& split) const;
+
   const ModelSpec& spec_;
+  const Strategy& strategy_;
   WeightSource& weights_;
   at::ScalarType dtype_;
   Mesh mesh_;
   Plan plan_;
+  KeyValueMeter meter_;
   std::unique_ptr<AttentionBackend> attention_;
   int64_t weight_bytes_ = 0;
   std::map<std::string, Tensor> replicated_;

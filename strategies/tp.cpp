@@ -2,15 +2,16 @@
 
 #include "core/error.hpp"
 #include "core/shard.hpp"
+#include "strategies/token_split.hpp"
 
 namespace shardproof {
 namespace {
 
-int64_t tokens_of(Tokens kind, const Request& request) {
+int64_t tokens_of(Tokens kind, const Request& request, const MeshShape& mesh, int rank) {
   switch (kind) {
-    case Tokens::image: return request.image_tokens;
-    case Tokens::text: return request.text_tokens;
-    case Tokens::joint: return request.text_tokens + request.image_tokens;
+    case Tokens::image: return local_image_tokens(request, mesh, rank);
+    case Tokens::text: return local_text_tokens(request, mesh, rank);
+    case Tokens::joint: return local_tokens(request, mesh, rank);
     case Tokens::none: return 1;
   }
   return 0;
@@ -44,19 +45,21 @@ class TensorParallel final : public Strategy {
     return std::nullopt;
   }
 
-  Plan plan(const ModelTraits& model, const MeshShape& mesh) const override { return {mesh, model.tp_plan, {}, {}}; }
+  Plan plan(const ModelTraits& model, const MeshShape& mesh) const override { return {.mesh = mesh, .weights = model.tp_plan, .inputs = {}, .outputs = {}}; }
 
   WireCost wire_cost(const ModelTraits& model, const Request& request, const MeshShape& mesh, int rank) const override {
     const Plan plan = this->plan(model, mesh);
     WireCost cost;
     for (const LinearTraits& linear : model.linears)
       if (std::holds_alternative<Rowwise>(plan_entry(plan, linear.name).sharding))
-        cost += wire::all_reduce(request.batch * tokens_of(linear.tokens, request) * linear.out_features,
+        cost += wire::all_reduce(request.batch * tokens_of(linear.tokens, request, mesh, rank) * linear.out_features,
                                  c10::elementSize(request.dtype), mesh.degree(Axis::tp), mesh.coordinate(rank, Axis::tp));
     return cost;
   }
 
-  std::unique_ptr<AttentionBackend> attention(const Mesh&, std::unique_ptr<AttentionBackend> local) const override { return local; }
+  std::unique_ptr<AttentionBackend> attention(const Mesh&, std::unique_ptr<AttentionBackend> local, KeyValueMeter&) const override {
+    return local;
+  }
 };
 
 }  // namespace

@@ -1,6 +1,5 @@
 #include "strategies/ulysses.hpp"
 
-#include "core/error.hpp"
 #include "core/shard.hpp"
 #include "kernels/all_to_all_pack.hpp"
 #include "strategies/token_split.hpp"
@@ -11,15 +10,20 @@ namespace {
 /// The local backend sees every token of this rank's heads [j*H/U, (j+1)*H/U).
 class UlyssesAttention final : public AttentionBackend {
  public:
-  UlyssesAttention(Communicator& group, std::unique_ptr<AttentionBackend> local) : group_(group), local_(std::move(local)) {}
+  UlyssesAttention(Communicator& group, std::unique_ptr<AttentionBackend> local, KeyValueMeter& meter)
+      : group_(group), local_(std::move(local)), meter_(meter) {}
   std::string_view name() const override { return local_->name(); }
-  // The log-sum-exp would lie with the heads, not with the tokens; nobody outside needs it.
-  AttentionTraits traits() const override { return {false, false, local_->traits().gqa}; }
+  AttentionTraits traits() const override {
+    AttentionTraits traits = local_->traits();
+    traits.lse = false;  // it would lie with the heads, not with the tokens; nobody outside needs it
+    return traits;
+  }
 
   Attended forward(const Tensor& q, const Tensor& k, const Tensor& v, const std::optional<Tensor>& mask, bool keep_accumulator) override {
-    if (mask) fail_input("ulysses", "a key mask is not supported; accepted: no mask");
-    const Attended attended =
-        local_->forward(gather_tokens(q), gather_tokens(k), gather_tokens(v), std::nullopt, keep_accumulator);
+    const Tensor keys = gather_tokens(k), values = gather_tokens(v);
+    meter_.watch(keys);
+    meter_.watch(values);
+    const Attended attended = local_->forward(gather_tokens(q), keys, values, gather_mask(mask), keep_accumulator);
     return {gather_heads(attended.out_BSHD), Tensor()};
   }
 
@@ -40,8 +44,15 @@ class UlyssesAttention final : public AttentionBackend {
     return unpack_heads(received.flatten(), x.size(0), tokens, std::vector<int64_t>(ranks, x.size(2)), x.size(3));
   }
 
+  /// The mask in the order of the gathered keys: text_0, image_0, text_1, …
+  std::optional<Tensor> gather_mask(const std::optional<Tensor>& mask) const {
+    if (!mask) return std::nullopt;
+    return at::cat(group_.all_gather(mask->flatten(1)).unbind(0), 1);
+  }
+
   Communicator& group_;
   std::unique_ptr<AttentionBackend> local_;
+  KeyValueMeter& meter_;
 };
 
 class Ulysses final : public Strategy {
@@ -49,26 +60,30 @@ class Ulysses final : public Strategy {
   std::vector<Axis> axes() const override { return {Axis::ulysses}; }
 
   std::optional<std::string> unsupported(const ModelTraits& model, const Request& request, const MeshShape& mesh) const override {
-    const int degree = mesh.degree(Axis::ulysses);
-    if (!divides(model.heads, degree)) return fmt::format("[ulysses] {} heads are not divisible by ulysses {}", model.heads, degree);
-    if (!divides(model.kv_heads, degree))
-      return fmt::format("[ulysses] {} key/value heads are not divisible by ulysses {}", model.kv_heads, degree);
-    return tokens_do_not_divide(name(), request, Axis::ulysses, degree);
+    const int tp = mesh.degree(Axis::tp), degree = mesh.degree(Axis::ulysses);
+    const std::string parts = tp > 1 ? fmt::format("tp {} × ulysses {}", tp, degree) : fmt::format("ulysses {}", degree);
+    if (!divides(model.heads, tp * degree)) return fmt::format("[ulysses] {} heads are not divisible by {}", model.heads, parts);
+    if (!divides(model.kv_heads, tp * degree))
+      return fmt::format("[ulysses] {} key/value heads are not divisible by {}", model.kv_heads, parts);
+    return tokens_do_not_divide(name(), request, mesh);
   }
 
-  Plan plan(const ModelTraits& model, const MeshShape& mesh) const override { return token_split_plan(model, mesh, Axis::ulysses); }
+  Plan plan(const ModelTraits& model, const MeshShape& mesh) const override { return token_split_plan(model, mesh, Axis::ulysses, false); }
 
   WireCost wire_cost(const ModelTraits& model, const Request& request, const MeshShape& mesh, int rank) const override {
     const int degree = mesh.degree(Axis::ulysses), coordinate = mesh.coordinate(rank, Axis::ulysses);
-    const int64_t bytes = c10::elementSize(request.dtype);
-    const WireCost query = wire::all_to_all(local_query_elements(model, request, degree), bytes, degree, coordinate);
-    const WireCost key = wire::all_to_all(local_key_elements(model, request, degree), bytes, degree, coordinate);
-    return (query * 2 + key * 2) * static_cast<int64_t>(model.attentions.size()) +  // q and the output; k and v
-           output_gather_cost(model, request, mesh, Axis::ulysses, rank);
+    const int64_t bytes = c10::elementSize(request.dtype), tokens = request.batch * local_tokens(request, mesh, rank);
+    const int64_t per_head = tokens * model.head_dim, tp = mesh.degree(Axis::tp);
+    const WireCost query = wire::all_to_all(per_head * model.heads / tp, bytes, degree, coordinate);
+    const WireCost key = wire::all_to_all(per_head * model.kv_heads / tp, bytes, degree, coordinate);
+    WireCost attention = query * 2 + key * 2;  // q and the output; k and v
+    if (request.mask) attention += wire::all_gather(tokens, 1, degree, coordinate);
+    return attention * static_cast<int64_t>(model.attentions.size()) +
+           output_gather_cost(model, request, mesh, Axis::ulysses, rank, false);
   }
 
-  std::unique_ptr<AttentionBackend> attention(const Mesh& mesh, std::unique_ptr<AttentionBackend> local) const override {
-    return std::make_unique<UlyssesAttention>(mesh.axis(Axis::ulysses), std::move(local));
+  std::unique_ptr<AttentionBackend> attention(const Mesh& mesh, std::unique_ptr<AttentionBackend> local, KeyValueMeter& meter) const override {
+    return std::make_unique<UlyssesAttention>(mesh.axis(Axis::ulysses), std::move(local), meter);
   }
 };
 

@@ -20,8 +20,9 @@ class BrokenStrategy final : public Strategy {
   WireCost wire_cost(const ModelTraits& model, const Request& request, const MeshShape& mesh, int rank) const override {
     return base_.wire_cost(model, request, mesh, rank);
   }
-  std::unique_ptr<AttentionBackend> attention(const Mesh& mesh, std::unique_ptr<AttentionBackend> local) const override {
-    return attention_ ? attention_(mesh.axis(base_.axes().front()), std::move(local)) : base_.attention(mesh, std::move(local));
+  bool needs_lse() const override { return base_.needs_lse(); }
+  std::unique_ptr<AttentionBackend> attention(const Mesh& mesh, std::unique_ptr<AttentionBackend> local, KeyValueMeter& meter) const override {
+    return attention_ ? attention_(mesh.axis(base_.axes().front()), std::move(local)) : base_.attention(mesh, std::move(local), meter);
   }
 
  private:

@@ -84,17 +84,19 @@ TEST(Judge, PrecisionIsARatioAboveTheFloor) {
   EXPECT_TRUE(judge_precision(Level::block, "m", "out", ranks, single, 1.03e-3, 1.02, {}).pass);  // under the floor
 }
 
+Plan plan_of(const MeshShape& mesh) { return {.mesh = mesh, .weights = {}, .inputs = {}, .outputs = {}}; }
+
 TEST(Gates, AreTheDocumentedOnes) {
   const int64_t many = 1'000'000'000'000;
-  const auto gate = [&](Axis axis, int degree, Part part) { return precision_gate(MeshShape({{axis, degree}}), part, many); };
+  const auto gate = [&](Axis axis, int degree, Part part) { return precision_gate(plan_of(MeshShape({{axis, degree}})), part, many); };
   EXPECT_NEAR(gate(Axis::tp, 2, Part::rowwise), 2.165, 0.001);
   EXPECT_NEAR(gate(Axis::tp, 4, Part::rowwise), 2.577, 0.001);
   EXPECT_NEAR(gate(Axis::tp, 8, Part::block), 3.156, 0.001);
   EXPECT_NEAR(gate(Axis::ulysses, 4, Part::block), 1.02, 1e-5);
   EXPECT_NEAR(gate(Axis::ring, 4, Part::attention), 1.05, 1e-5);
   EXPECT_NEAR(gate(Axis::ring, 4, Part::end_to_end), 1.05, 1e-5);
-  EXPECT_NEAR(precision_gate(MeshShape({{Axis::tp, 2}, {Axis::ulysses, 2}}), Part::block, many), 2.165 * 1.02, 0.001);
-  EXPECT_NEAR(precision_gate(MeshShape(), Part::block, 400), 1.2, 1e-12);  // 4 / sqrt(400)
+  EXPECT_NEAR(precision_gate(plan_of(MeshShape({{Axis::tp, 2}, {Axis::ulysses, 2}})), Part::block, many), 2.165 * 1.02, 0.001);
+  EXPECT_NEAR(precision_gate(plan_of(MeshShape()), Part::block, 400), 1.2, 1e-12);  // 4 / sqrt(400)
   EXPECT_DOUBLE_EQ(error_floor(at::kFloat), 16 * 0x1p-23);
 }
 

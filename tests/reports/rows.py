@@ -35,6 +35,7 @@ def rank(number: int, **keys: Any) -> dict[str, Any]:
         "messages": 8,
         "peak_tensor_bytes": 3 * 1024**2,
         "weight_bytes": 5 * 1024**2,
+        "peak_key_value_bytes": 300 * 1024,
         **keys,
     }
 

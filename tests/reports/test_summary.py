@@ -41,7 +41,7 @@ def test_rows_that_differ_only_in_inputs_steps_and_seed_are_one_group():
             inputs="structured",
             steps=4,
             counters={
-                "per_rank": [{"rank": 0, "bytes_sent": 9000, "messages": 30, "peak_tensor_bytes": 1, "weight_bytes": 1}]
+                "per_rank": [{"rank": 0, "bytes_sent": 9000, "messages": 30, "peak_tensor_bytes": 1, "weight_bytes": 1, "peak_key_value_bytes": 1}]
             },
         ),
         row(seed=7),

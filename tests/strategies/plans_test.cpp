@@ -1,4 +1,5 @@
 #include "models/flux1.hpp"
+#include "strategies/attention_choice.hpp"
 #include "strategies/registry.hpp"
 
 #include "tests/support/expect_error.hpp"
@@ -9,7 +10,7 @@ namespace {
 ModelTraits dev() { return flux1_traits(flux1_preset("flux1-dev")); }
 
 Request request(int64_t image = 4096, int64_t text = 512, at::ScalarType dtype = at::kBFloat16) {
-  return {1, image, text, dtype, "kokkos_flash", {true, true, true}};
+  return {.batch = 1, .image_tokens = image, .text_tokens = text, .dtype = dtype};
 }
 
 MeshShape mesh(Axis axis, int degree) { return MeshShape({{axis, degree}}); }
@@ -23,23 +24,46 @@ TEST(Registry, NamesAndLists) {
 
 TEST(Plans, SingleIsEmpty) { EXPECT_EQ(find_strategy("single").plan(dev(), MeshShape()), Plan{}); }
 
+/// FLUX.1's tokens cut over these axes, by hand.
+Plan cut_over(const std::vector<std::pair<Axis, int>>& degrees, const std::vector<Axis>& axes, bool uneven) {
+  return {.mesh = MeshShape(degrees),
+          .weights = {},
+          .inputs = {{"hidden_states", {1, 3, axes, uneven}},
+                     {"encoder_hidden_states", {1, 3, axes, uneven}},
+                     {"encoder_hidden_states_mask", {1, 2, axes, uneven}},
+                     {"img_ids", {0, 2, axes, uneven}},
+                     {"txt_ids", {0, 2, axes, uneven}}},
+          .outputs = {{"proj_out", {1, 3, axes, uneven}}}};
+}
+
 TEST(Plans, ContextParallelSplitsTokensAndGathersTheOutput) {
-  for (const auto& [name, axis] : {std::pair{"ulysses", Axis::ulysses}, {"ring", Axis::ring}}) {
+  for (const auto& [name, axis] : {std::pair{"ulysses", Axis::ulysses}, {"ring", Axis::ring}, {"ring_p2p", Axis::ring}}) {
     const Plan plan = find_strategy(name).plan(dev(), mesh(axis, 4));
-    Plan expected{mesh(axis, 4),
-                  {},
-                  {{"hidden_states", {1, 3, {axis}, false}},
-                   {"encoder_hidden_states", {1, 3, {axis}, false}},
-                   {"img_ids", {0, 2, {axis}, false}},
-                   {"txt_ids", {0, 2, {axis}, false}}},
-                  {{"proj_out", {1, 3, {axis}, false}}}};
-    EXPECT_EQ(plan, expected) << name;
+    EXPECT_EQ(plan, cut_over({{axis, 4}}, {axis}, false)) << name;
   }
+}
+
+TEST(Plans, UnifiedIsTheProductOfRingAndUlysses) {
+  const MeshShape mesh({{Axis::ring, 2}, {Axis::ulysses, 4}});
+  EXPECT_EQ(find_strategy("unified").plan(dev(), mesh), cut_over({{Axis::ring, 2}, {Axis::ulysses, 4}}, {Axis::ring, Axis::ulysses}, false));
+  EXPECT_EQ(find_strategy("unified_anything").plan(dev(), mesh), cut_over({{Axis::ring, 2}, {Axis::ulysses, 4}}, {Axis::ring, Axis::ulysses}, true));
+  EXPECT_EQ(&find_strategy("unified_balanced"), &find_strategy("unified"));
+  EXPECT_EQ(find_strategy("ring+ulysses").plan(dev(), mesh), find_strategy("unified").plan(dev(), mesh));
+}
+
+TEST(Plans, TensorTimesContextParallelHasBoth) {
+  const MeshShape mesh({{Axis::tp, 2}, {Axis::ulysses, 2}});
+  Plan expected = cut_over({{Axis::tp, 2}, {Axis::ulysses, 2}}, {Axis::ulysses}, false);
+  expected.weights = dev().tp_plan;
+  EXPECT_EQ(find_strategy("tp+ulysses").plan(dev(), mesh), expected);
+  test::expect_error(Fault::input, {"ulysses+tp", "tp, ring, ulysses"}, [] { find_strategy("ulysses+tp"); });
+  test::expect_error(Fault::input, {"ring+ring_p2p"}, [] { find_strategy("ring+ring_p2p"); });
+  test::expect_error(Fault::input, {"\"rong\""}, [] { find_strategy("tp+rong"); });
 }
 
 TEST(Plans, DataParallelSplitsPrompts) {
   const Plan plan = find_strategy("data_parallel").plan(dev(), mesh(Axis::dp, 3));
-  EXPECT_EQ(plan.inputs.size(), 5u);  // ids are shared by all prompts
+  EXPECT_EQ(plan.inputs.size(), 6u);  // ids are shared by all prompts
   EXPECT_EQ(plan.inputs.at("timestep"), (Split{0, 1, {Axis::dp}, true}));
   EXPECT_EQ(plan.outputs.at("proj_out"), (Split{0, 3, {Axis::dp}, true}));
   EXPECT_TRUE(plan.weights.empty());
@@ -67,11 +91,50 @@ TEST(Unsupported, GivesTheReasonFromShapesAlone) {
   EXPECT_EQ(reason("ring", Axis::ring, 4, request(4096, 510)), "[ring] 510 text tokens are not divisible by ring 4");
   EXPECT_EQ(reason("ulysses", Axis::ulysses, 4, request()), "");
   EXPECT_EQ(reason("ring", Axis::ring, 4, request()), "");
-  Request no_lse = request();
-  no_lse.attention = "fused";
-  no_lse.backend.lse = false;
-  EXPECT_EQ(reason("ring", Axis::ring, 4, no_lse), "[ring] attention backend fused gives no log-sum-exp, which merging needs");
-  EXPECT_EQ(reason("ulysses", Axis::ulysses, 4, no_lse), "");
+  EXPECT_EQ(reason("ring_anything", Axis::ring, 4, request(3969, 510)), "");
+  EXPECT_EQ(reason("ulysses_anything", Axis::ulysses, 5, request(3969, 510)), "");
+  EXPECT_EQ(reason("ulysses_anything", Axis::ulysses, 4, request(3, 2)),
+            "[ulysses_anything] 3 image and 2 text tokens are fewer than ulysses 4: a rank would hold none");
+}
+
+TEST(Unsupported, ProductsNameTheAxesTogether) {
+  const auto reason = [](const char* name, const MeshShape& mesh, const Request& r) {
+    return find_strategy(name).unsupported(dev(), r, mesh).value_or("");
+  };
+  const MeshShape two_by_two({{Axis::ring, 2}, {Axis::ulysses, 2}});
+  EXPECT_EQ(reason("unified", two_by_two, request(3969)), "[ring] 3969 image tokens are not divisible by ring 2 × ulysses 2");
+  EXPECT_EQ(reason("unified_anything", two_by_two, request(3969)), "");
+  EXPECT_EQ(reason("unified", MeshShape({{Axis::ring, 1}, {Axis::ulysses, 3}}), request(3, 3)),
+            "[unified] ring 1: every degree must be 2 or more, so at least 4 ranks");
+  // (H / T) % U: 6 heads at tp 2 leave 3, which ulysses 2 does not divide, though 2 divides 6.
+  ModelTraits model = dev();
+  const auto legal = [&](int64_t heads, int tp, int ulysses) {
+    model.heads = model.kv_heads = heads;
+    return !find_strategy("tp+ulysses").unsupported(model, request(), MeshShape({{Axis::tp, tp}, {Axis::ulysses, ulysses}}));
+  };
+  EXPECT_FALSE(legal(6, 2, 2));
+  EXPECT_TRUE(legal(8, 2, 2));
+  EXPECT_TRUE(legal(56, 2, 4));
+  EXPECT_FALSE(legal(56, 4, 4));
+  model.heads = model.kv_heads = 6;
+  EXPECT_EQ(find_strategy("tp+ulysses").unsupported(model, request(), MeshShape({{Axis::tp, 2}, {Axis::ulysses, 2}})).value_or(""),
+            "[ulysses] 6 heads are not divisible by tp 2 × ulysses 2");
+}
+
+TEST(AttentionChoice, RefusesWhatABackendCannotDo) {
+  ModelTraits model = dev();
+  const auto reason = [&](const char* strategy, AttentionTraits can, bool mask = false, at::ScalarType dtype = at::kFloat) {
+    return attention_unsupported(find_strategy(strategy), model, "fused", can, dtype, mask).value_or("");
+  };
+  AttentionTraits no_lse{.lse = false, .mask = true, .gqa = true};
+  for (const char* ring : {"ring", "ring_p2p", "ring_anything", "unified", "tp+unified_anything"})
+    EXPECT_EQ(reason(ring, no_lse), "attention backend fused gives no log-sum-exp, which merging needs") << ring;
+  for (const char* other : {"single", "ulysses", "ulysses_anything", "tp"}) EXPECT_EQ(reason(other, no_lse), "") << other;
+  EXPECT_EQ(reason("ulysses", {.lse = true, .mask = false, .gqa = true}, true), "attention backend fused takes no key mask");
+  EXPECT_EQ(reason("single", {.lse = true, .mask = true, .gqa = true, .dtypes = {at::kBFloat16}}), "attention backend fused does not take fp32");
+  EXPECT_EQ(reason("single", {.lse = true, .mask = true, .gqa = true, .device = "cuda"}), "attention backend fused runs on cuda; this run is on cpu");
+  model.kv_heads = 8;
+  EXPECT_NE(reason("single", {.lse = true, .mask = true, .gqa = false}).find("key/value heads (8)"), std::string::npos);
 }
 
 TEST(Unsupported, KeyValueHeadsCountToo) {  // transformers#48307, LlamaFactory#10794
