@@ -1,41 +1,36 @@
 #pragma once
 
+#include "core/error.hpp"
+#include "core/flux1_config.hpp"
+#include "core/flux2_config.hpp"
 #include "core/json.hpp"
+#include "core/qwen_image_config.hpp"
 
-#include <array>
-#include <cstdint>
-#include <filesystem>
+#include <map>
 #include <string>
+#include <variant>
+#include <vector>
 
 namespace shardproof {
 
-/// The fields of a diffusers FluxTransformer2DModel config.json that decide shapes and computation.
-/// The defaults are FLUX.1-dev's.
-struct Flux1Config {
-  int64_t patch_size = 1;
-  int64_t in_channels = 64;
-  int64_t out_channels = 64;
-  int64_t num_layers = 19;         ///< double-stream blocks
-  int64_t num_single_layers = 38;  ///< single-stream blocks
-  int64_t head_dim = 128;
-  int64_t heads = 24;
-  int64_t joint_attention_dim = 4096;    ///< width of encoder_hidden_states
-  int64_t pooled_projection_dim = 768;
-  bool guidance_embeds = true;
-  std::array<int64_t, 3> axes_dims_rope{16, 56, 56};  ///< their sum is head_dim
+/// The config of any model family.
+using ModelConfig = std::variant<Flux1Config, Flux2Config, QwenImageConfig>;
 
-  int64_t hidden() const { return heads * head_dim; }
-  int64_t mlp_hidden() const { return 4 * hidden(); }
-  friend bool operator==(const Flux1Config&, const Flux1Config&) = default;
-};
+/// Reads diffusers' config.json; its "_class_name" says which family (absent: FLUX.1). Input Error that names the field.
+ModelConfig parse_model_config(const Json& json, const std::string& source);
 
-/// Reads diffusers' config.json. Input Error that names the field on a wrong class, type or value.
-Flux1Config parse_flux1_config(const Json& json, const std::string& source);
-Json to_json(const Flux1Config& config);
-
-/// Presets by name: flux1-tiny, flux1-small, flux1-dev. Unknown names: input Error listing them.
-Flux1Config flux1_preset(const std::string& name);
+/// A preset of any family by name. Unknown names: input Error listing them.
+ModelConfig model_preset(const std::string& name);
+/// Family by family, the small ones first.
 std::vector<std::string> preset_names();
 bool is_preset(const std::string& name);
+
+/// The entry of one family's presets; otherwise an input Error that lists every family's.
+template <class Config>
+Config find_preset(const std::map<std::string, Config>& presets, const std::string& name) {
+  const auto found = presets.find(name);
+  if (found == presets.end()) fail_input("config", "unknown preset \"{}\"; accepted: {}", name, fmt::join(preset_names(), ", "));
+  return found->second;
+}
 
 }  // namespace shardproof
