@@ -3,6 +3,7 @@
 #include "core/model_config.hpp"
 #include "core/named_tensors.hpp"
 #include "reference/attention.hpp"
+#include "reference/operations.hpp"
 
 #include <optional>
 #include <string>
@@ -36,21 +37,15 @@ class Flux1 {
   struct Streams {
     Tensor image_BSC, text_BTC;
   };
-  struct Rope {
-    Tensor cos_SD, sin_SD;
-  };
-  const Tensor& weight(const std::string& name) const;
-  Tensor linear(const std::string& name, const Tensor& x) const;
-  Tensor two_linears(const std::string& name, const Tensor& x) const;
   Tensor feed_forward(const std::string& name, const Tensor& x) const;
   Tensor heads_of(const std::string& linear_name, const std::string& norm_name, const Tensor& x) const;
   Tensor time_text_embed(const Tensor& timestep, const std::optional<Tensor>& guidance, const Tensor& pooled) const;
-  Rope rope(const Tensor& ids) const;
+  Rope rotation(const Tensor& ids) const;
   Streams double_block(const std::string& name, Streams x, const Tensor& temb, const Rope& rope, const KeyMask& mask) const;
   Streams single_block(const std::string& name, Streams x, const Tensor& temb, const Rope& rope, const KeyMask& mask) const;
 
   Flux1Config config_;
-  NamedTensors weights_;
+  Weights weights_;
 };
 
 }  // namespace shardproof::reference

@@ -2,6 +2,7 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <string>
 
 namespace shardproof::test {
 
@@ -11,7 +12,9 @@ inline std::filesystem::path source_dir() {
   return folder ? folder : std::filesystem::current_path();
 }
 
-/// The committed diffusers checkpoint with its outputs.
-inline std::filesystem::path oracle_checkpoint() { return source_dir() / "tests/data/flux1-oracle"; }
+/// A family's committed diffusers checkpoint with its outputs: flux1, flux2, qwen-image.
+inline std::filesystem::path oracle_checkpoint(const std::string& family = "flux1") {
+  return source_dir() / "tests/data" / (family + "-oracle");
+}
 
 }  // namespace shardproof::test
