@@ -1,41 +1,25 @@
 #include "models/flux1.hpp"
 
 #include "core/error.hpp"
+#include "models/traits_collector.hpp"
 
 namespace shardproof {
 namespace {
 
-class Collector {
- public:
-  explicit Collector(ModelTraits& traits) : traits_(traits) {}
-  void linear(const std::string& name, int64_t out, int64_t in, Tokens tokens) {
-    traits_.linears.push_back({name, out, in, tokens});
-    traits_.parameters[name + ".weight"] = {out, in};
-    traits_.parameters[name + ".bias"] = {out};
-  }
-  void vector(const std::string& name, int64_t size) { traits_.parameters[name] = {size}; }
-
- private:
-  ModelTraits& traits_;
-};
-
-void double_block(Collector& add, const std::string& name, int64_t h, int64_t head_dim) {
-  const std::string attn = name + ".attn.";
+void double_block(TraitsCollector& add, const std::string& name, int64_t h, int64_t head_dim) {
   add.linear(name + ".norm1.linear", 6 * h, h, Tokens::none);
   add.linear(name + ".norm1_context.linear", 6 * h, h, Tokens::none);
-  for (const char* projection : {"to_q", "to_k", "to_v", "to_out.0"}) add.linear(attn + projection, h, h, Tokens::image);
-  for (const char* projection : {"add_q_proj", "add_k_proj", "add_v_proj", "to_add_out"}) add.linear(attn + projection, h, h, Tokens::text);
-  for (const char* norm : {"norm_q", "norm_k", "norm_added_q", "norm_added_k"}) add.vector(attn + norm + ".weight", head_dim);
+  add.joint_attention(name, h, head_dim);
   add.linear(name + ".ff.net.0.proj", 4 * h, h, Tokens::image);
   add.linear(name + ".ff.net.2", h, 4 * h, Tokens::image);
   add.linear(name + ".ff_context.net.0.proj", 4 * h, h, Tokens::text);
   add.linear(name + ".ff_context.net.2", h, 4 * h, Tokens::text);
 }
 
-void single_block(Collector& add, const std::string& name, int64_t h, int64_t head_dim) {
+void single_block(TraitsCollector& add, const std::string& name, int64_t h, int64_t head_dim) {
   add.linear(name + ".norm.linear", 3 * h, h, Tokens::none);
   for (const char* projection : {"to_q", "to_k", "to_v"}) add.linear(name + ".attn." + projection, h, h, Tokens::joint);
-  for (const char* norm : {"norm_q", "norm_k"}) add.vector(name + ".attn." + norm + ".weight", head_dim);
+  for (const char* norm : {"norm_q", "norm_k"}) add.norm(name + ".attn." + norm, head_dim);
   add.linear(name + ".proj_mlp", 4 * h, h, Tokens::joint);
   add.linear(name + ".proj_out", h, 5 * h, Tokens::joint);
 }
@@ -43,10 +27,11 @@ void single_block(Collector& add, const std::string& name, int64_t h, int64_t he
 std::map<std::string, Sharding> shipped_tp_plan(int64_t h) {
   const std::string two = "transformer_blocks.*.", one = "single_transformer_blocks.*.";
   std::map<std::string, Sharding> plan;
-  for (const char* name : {"attn.to_q", "attn.to_k", "attn.to_v", "attn.add_q_proj", "attn.add_k_proj", "attn.add_v_proj", "ff.net.0.proj",
-                           "ff_context.net.0.proj"})
-    plan[two + name] = Colwise{};
-  for (const char* name : {"attn.to_out.0", "attn.to_add_out", "ff.net.2", "ff_context.net.2"}) plan[two + name] = Rowwise{};
+  add_joint_attention(plan);
+  for (const char* name : {"ff", "ff_context"}) {
+    plan[two + name + ".net.0.proj"] = Colwise{};
+    plan[two + name + ".net.2"] = Rowwise{};
+  }
   for (const char* name : {"attn.to_q", "attn.to_k", "attn.to_v", "proj_mlp"}) plan[one + name] = Colwise{};
   plan[one + "proj_out"] = Rowwise{{h, 4 * h}, false};  // its input is [attention ; mlp], each sharded apart
   return plan;
@@ -62,14 +47,12 @@ ModelTraits flux1_traits(const Flux1Config& c) {
   traits.head_dim = c.head_dim;
   traits.out_channels = c.patch_size * c.patch_size * c.out_channels;
 
-  Collector add(traits);
+  TraitsCollector add(traits);
   add.linear("x_embedder", h, c.in_channels, Tokens::image);
   add.linear("context_embedder", h, c.joint_attention_dim, Tokens::text);
-  for (const auto& [name, in] : {std::pair<std::string, int64_t>{"timestep", 256}, {"guidance", 256}, {"text", c.pooled_projection_dim}}) {
-    if (name == "guidance" && !c.guidance_embeds) continue;
-    add.linear(fmt::format("time_text_embed.{}_embedder.linear_1", name), h, in, Tokens::none);
-    add.linear(fmt::format("time_text_embed.{}_embedder.linear_2", name), h, h, Tokens::none);
-  }
+  add.embedder("time_text_embed.timestep_embedder", h, 256);
+  if (c.guidance_embeds) add.embedder("time_text_embed.guidance_embedder", h, 256);
+  add.embedder("time_text_embed.text_embedder", h, c.pooled_projection_dim);
   for (int64_t i = 0; i < c.num_layers; ++i) {
     traits.attentions.push_back(fmt::format("transformer_blocks.{}.attn", i));
     double_block(add, fmt::format("transformer_blocks.{}", i), h, c.head_dim);
@@ -82,13 +65,9 @@ ModelTraits flux1_traits(const Flux1Config& c) {
   add.linear("proj_out", traits.out_channels, h, Tokens::image);
 
   traits.tp_plan = shipped_tp_plan(h);
-  traits.cp_inputs = {{"hidden_states", {1, 3}}, {"encoder_hidden_states", {1, 3}}, {"img_ids", {0, 2}}, {"txt_ids", {0, 2}},
-                      {"encoder_hidden_states_mask", {1, 2}}};
-  traits.batched_inputs = {{"hidden_states", 3}, {"encoder_hidden_states", 3}, {"pooled_projections", 2}, {"timestep", 1},
-                           {"encoder_hidden_states_mask", 2}};
-  traits.optional_inputs = {"encoder_hidden_states_mask"};
+  add_token_inputs(traits);
+  traits.batched_inputs["pooled_projections"] = 2;
   if (c.guidance_embeds) traits.batched_inputs["guidance"] = 1;
-  traits.cp_outputs = {{"proj_out", {1, 3}}};
   return traits;
 }
 
