@@ -36,6 +36,21 @@ std::vector<std::string> parse_families(const std::string& list) {
   return result;
 }
 
+Tensor normal_per_prompt(int64_t batch, at::IntArrayRef sizes, uint64_t seed, const std::string& name) {
+  std::vector<Tensor> prompts;
+  for (int64_t prompt = 0; prompt < batch; ++prompt)
+    prompts.push_back(seeded_normal(sizes, seed, fmt::format("{}/{}", name, prompt)));
+  return at::stack(prompts);
+}
+
+Tensor exact_timesteps(int64_t batch) { return at::pow(2.0, -(at::arange(batch, at::kDouble) + 1).remainder(4)); }
+
+Tensor grid_positions(int64_t height, int64_t width) {
+  const Tensor rows = at::arange(height, at::kDouble).repeat_interleave(width),
+               columns = at::arange(width, at::kDouble).repeat({height});
+  return at::stack({rows, columns});
+}
+
 Tensor shaped_tokens(const Tensor& x, const std::string& family) {
   if (family == "randn") return x;
   const Tensor structured = x * ramp(x, 0.3, 2.0) + ramp(x, -1.0, 1.0);

@@ -16,6 +16,15 @@ const std::vector<std::string>& input_families();
 /// A comma-separated list of families. Unknown names: input Error that lists them.
 std::vector<std::string> parse_families(const std::string& list);
 
+/// Standard normal values [B, sizes…], one stream of numbers per prompt: a prompt has the same ones in any batch.
+Tensor normal_per_prompt(int64_t batch, at::IntArrayRef sizes, uint64_t seed, const std::string& name);
+
+/// 0.5, 0.25, 0.125, 1, …, [B]: every dtype holds sigma and 1000 sigma exactly, so that rounding them is not what is measured.
+Tensor exact_timesteps(int64_t batch);
+
+/// Row and column of each token of an image, [2, height · width], rows first.
+Tensor grid_positions(int64_t height, int64_t width);
+
 /// Token activations [B, S, C] of a family: scaled and offset along the tokens unless `randn`.
 Tensor shaped_tokens(const Tensor& normal_BSC, const std::string& family);
 

@@ -47,9 +47,9 @@ Comparison judge(const Baseline& baseline, const Plan& plan, Level level, Part p
   return judge_precision(level, module, slot, stats, single, floor, precision_gate(plan, part, stats.count), max_abs);
 }
 
-Tensor golden_run(const Subject& subject, at::ScalarType dtype, int64_t steps, const std::string& attention) {
+Tensor golden_run(const Subject& subject, const NamedTensors& inputs, at::ScalarType dtype, int64_t steps, const std::string& attention) {
   const RankRequest one{&single(), MeshShape(), dtype, attention, nullptr};
-  return run_end_to_end(subject, one, to_dtype(subject.golden->inputs, dtype), steps).ranks[0].output;
+  return run_end_to_end(subject, one, to_dtype(inputs, dtype), steps).ranks[0].output;
 }
 
 /// The first rank whose output is not rank 0's bit for bit, or 0.
@@ -109,11 +109,16 @@ std::vector<Comparison> judge_diffusers(const Subject& subject, at::ScalarType d
     result.push_back(judge_logic(Level::diffusers, who, name, error_stats(value, golden.outputs.at(name)), limit));
   };
   const auto oracle = subject.oracle(dtype, dtype);
-  add("native", golden_run(subject, dtype, 0, attention), expected);
+  add("native", golden_run(subject, golden.inputs, dtype, 0, attention), expected);
   add("reference", oracle->forward(to_dtype(golden.inputs, dtype)), expected);
+  NamedTensors masked = golden.inputs;
+  masked["encoder_hidden_states_mask"] = golden.mask;
+  if (make_attention_backend(attention)->traits().mask)
+    add("native", golden_run(subject, masked, dtype, 0, attention), expected + "_masked");
+  add("reference", oracle->forward(to_dtype(masked, dtype)), expected + "_masked");
   const std::string latents = fmt::format("latents_fp64_steps{}", steps);
   if (dtype == at::kDouble && golden.outputs.count(latents)) {
-    add("native", golden_run(subject, dtype, steps, attention), latents);
+    add("native", golden_run(subject, golden.inputs, dtype, steps, attention), latents);
     add("reference", oracle->denoise(golden.inputs, steps), latents);
   }
   return result;

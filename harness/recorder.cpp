@@ -19,7 +19,7 @@ void record_output(Trace& trace, const std::string& module, const char* slot, co
 bool is_block(const std::string& module) {
   for (const std::string prefix : {"transformer_blocks.", "single_transformer_blocks."})
     if (module.starts_with(prefix) && module.find('.', prefix.size()) == std::string::npos) return true;
-  return module == "time_text_embed";
+  return module == "time_text_embed" || module == "time_guidance_embed";  // the conditioning vector's
 }
 
 void Recorder::input(const std::string& module, const char* slot, Tensor& value, const Layout&) {

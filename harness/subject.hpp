@@ -30,10 +30,11 @@ struct Shape {
   int64_t image_tokens() const { return height * width; }
 };
 
-/// What diffusers itself computed for this checkpoint: tests/oracle/make_flux1.py's oracle.safetensors.
+/// What diffusers itself computed for this checkpoint: the oracle.safetensors of tests/oracle.
 struct Golden {
   NamedTensors inputs;   ///< by argument name
-  NamedTensors outputs;  ///< output_fp64, output_fp32, latents_fp64_steps1, latents_fp64_steps4
+  Tensor mask;           ///< encoder_hidden_states_mask, of the masked outputs only
+  NamedTensors outputs;  ///< output_fp64 and output_fp32, with the suffix _masked too; latents_fp64_steps1 and _steps4
 };
 
 /// A model under test: the native one, its weights, and its oracle.
