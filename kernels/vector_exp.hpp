@@ -16,10 +16,9 @@ KOKKOS_INLINE_FUNCTION float select(bool condition, float yes, float no) {
 
 /// exp in plain arithmetic, so that loops over it vectorise; libm's is a call per element, and attention would
 /// spend as long in it as in its products. Cephes' expf (S. Moshier): n = round(x / ln 2), a polynomial on the
-/// remainder, times 2^n; relative error below 2e-7. Arguments are held to [-87.3, 88], where the result is
-/// neither subnormal nor infinite; NaN stays NaN.
-KOKKOS_INLINE_FUNCTION float vector_exp(float argument) {
-  const float x = select(argument > 88.0f, 88.0f, select(argument < -87.3f, -87.3f, argument));
+/// remainder, times 2^n; relative error below 2e-7. For arguments in [-87.3, 88], where the result is neither
+/// subnormal nor infinite; NaN stays NaN.
+KOKKOS_INLINE_FUNCTION float vector_exp_in_range(float x) {
   constexpr float magic = 12582912.0f;  // 1.5 · 2^23: adding it leaves round(x) in the low mantissa bits
   const float shifted = x * 1.44269504f + magic;
   const float n = shifted - magic;
@@ -34,6 +33,15 @@ KOKKOS_INLINE_FUNCTION float vector_exp(float argument) {
   return p * std::bit_cast<float>((std::bit_cast<uint32_t>(shifted) << 23) + 0x3f800000u);  // p · 2^n
 }
 
+/// The same for any argument, held to that range.
+KOKKOS_INLINE_FUNCTION float vector_exp(float x) {
+  return vector_exp_in_range(select(x > 88.0f, 88.0f, select(x < -87.3f, -87.3f, x)));
+}
+
+/// The same for arguments of at most 88, such as a score minus the largest.
+KOKKOS_INLINE_FUNCTION float vector_exp_of_negative(float x) { return vector_exp_in_range(select(x < -87.3f, -87.3f, x)); }
+
 KOKKOS_INLINE_FUNCTION double vector_exp(double x) { return std::exp(x); }
+KOKKOS_INLINE_FUNCTION double vector_exp_of_negative(double x) { return std::exp(x); }
 
 }  // namespace shardproof

@@ -107,7 +107,8 @@ TEST_P(Attention, KeepsTheAccumulatorsPrecision) {
     const auto wide = backend->forward(q, k, v, std::nullopt, true), rounded = backend->forward(q, k, v, std::nullopt);
     const bool widened = GetParam() == "aten_flash";  // LibTorch returns rounded results only
     EXPECT_EQ(wide.out_BSHD.scalar_type(), dtype == at::kDouble ? at::kDouble : at::kFloat);
-    EXPECT_TRUE(at::equal(wide.out_BSHD.to(dtype), rounded.out_BSHD));
+    // One rounding apart, or two where a rounded result may be made from rounded weights.
+    EXPECT_LE(relative_l2(rounded.out_BSHD, wide.out_BSHD), dtype == at::kDouble ? 0 : dtype_eps(dtype)) << dtype_name(dtype);
     const double bound = dtype == at::kDouble ? gate : widened ? rounding_bound(dtype) : 2e-6;
     EXPECT_LE(relative_l2(wide.out_BSHD, attention_reference(q, k, v).out_BSHD), bound) << dtype_name(dtype);
   }
