@@ -34,7 +34,7 @@ size_t distance(const std::string& a, const std::string& b) {
 
 std::optional<std::string> nearest_key(const std::string& key, const ModuleTree& tree) {
   std::optional<std::string> nearest;
-  size_t best = key.size() / 3 + 2;  // further away is another module, not a slip
+  size_t best = key.size() / 4 + 2;  // from there on it is another module, not a slip
   std::set<std::string> keys;
   for (const auto& linear : tree.linears) keys.insert(key_of(linear, tree));
   for (const auto& candidate : keys)

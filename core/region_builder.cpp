@@ -1,5 +1,7 @@
 #include "core/region_builder.hpp"
 
+#include <fmt/format.h>
+
 #include <utility>
 
 namespace shardproof {
@@ -7,7 +9,7 @@ namespace shardproof {
 RegionBuilder::RegionBuilder(std::string name, int64_t count) : region_{std::move(name), count, {}} {}
 
 flow::Value RegionBuilder::step(flow::Kind kind, std::vector<Value> in, const std::string& label) {
-  Value out = "%" + std::to_string(values_++);
+  Value out = fmt::format("%{}", values_++);
   region_.ops.push_back({std::move(kind), std::move(in), {out}, label});
   return out;
 }
@@ -27,7 +29,7 @@ flow::Value RegionBuilder::norm(const Value& x, const std::string& module, int64
 
 std::vector<flow::Value> RegionBuilder::split(const Value& x, const std::vector<int64_t>& sizes, const std::string& label) {
   std::vector<Value> out;
-  for (size_t i = 0; i < sizes.size(); ++i) out.push_back("%" + std::to_string(values_++));
+  for (size_t i = 0; i < sizes.size(); ++i) out.push_back(fmt::format("%{}", values_++));
   region_.ops.push_back({flow::Split{sizes}, {x}, out, label});
   return out;
 }

@@ -23,5 +23,6 @@ using Run = std::function<int()>;
 void add_verify(CLI::App& app, const Invocation& invocation, Run& run);
 void add_selftest(CLI::App& app, const Invocation& invocation, Run& run);
 void add_list(CLI::App& app, Run& run);
+void add_plan(CLI::App& app, Run& run);
 
 }  // namespace shardproof

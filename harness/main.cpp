@@ -36,6 +36,7 @@ int main_with_errors(int argc, char** argv) {
   add_verify(app, invocation, run);
   add_selftest(app, invocation, run);
   add_list(app, run);
+  add_plan(app, run);
   try {
     app.parse(argc, argv);
     return run();

@@ -12,11 +12,11 @@ void shared_modulation(RegionBuilder& region, const Value& temb, const std::stri
   region.output(region.linear(region.unary(temb, "silu"), {name + ".linear", parts * h, h, false}), name);
 }
 
-Region entrance(const Flux2Shape& s) {
-  const int64_t h = s.hidden(), channels = s.timestep_channels;
+Region entrance(const Flux2Config& c) {
+  const int64_t h = c.hidden(), channels = c.timestep_channels;
   RegionBuilder region("");
   Value temb = embed(region, region.input("timestep", channels), "time_guidance_embed.timestep_embedder", channels, h, false);
-  if (s.guidance_embeds)
+  if (c.guidance_embeds)
     temb = region.add(
         temb, embed(region, region.input("guidance", channels), "time_guidance_embed.guidance_embedder", channels, h, false),
         "the sum of embeddings");
@@ -24,10 +24,10 @@ Region entrance(const Flux2Shape& s) {
   shared_modulation(region, temb, "double_stream_modulation_txt", h, 6);
   shared_modulation(region, temb, "single_stream_modulation", h, 3);
   region.output(temb, "temb");
-  region.output(region.linear(region.input("hidden_states", s.in_channels), {"x_embedder", h, s.in_channels, false}),
+  region.output(region.linear(region.input("hidden_states", c.in_channels), {"x_embedder", h, c.in_channels, false}),
                 "image stream");
-  region.output(region.linear(region.input("encoder_hidden_states", s.joint_attention_dim),
-                              {"context_embedder", h, s.joint_attention_dim, false}),
+  region.output(region.linear(region.input("encoder_hidden_states", c.joint_attention_dim),
+                              {"context_embedder", h, c.joint_attention_dim, false}),
                 "text stream");
   return region.build();
 }
@@ -43,38 +43,38 @@ Value feed_forward(RegionBuilder& region, const Value& x, const std::string& nam
   return region.linear(swiglu(region, fused, mlp, "the SwiGLU of " + name), {name + ".linear_out", h, mlp, false});
 }
 
-/// What follows the attention in one stream: its residual, then the feed-forward's.
+/// What follows the attention in one stream: its residual, then the feed-forward'c.
 Value rest(RegionBuilder& region, const Value& x, const Value& attended, const std::vector<Value>& mod, const std::string& out,
-           const std::string& ff, const std::string& stream, const Flux2Shape& s) {
-  const int64_t h = s.hidden();
+           const std::string& ff, const std::string& stream, const Flux2Config& c) {
+  const int64_t h = c.hidden();
   const Value y = region.gated_residual(x, mod[2], region.linear(attended, {out, h, h, false}), stream);
   const Value normed = region.modulate(region.norm(y, "", h), mod[4], mod[3], stream);
-  return region.gated_residual(y, mod[5], feed_forward(region, normed, ff, h, s.mlp_hidden), stream);
+  return region.gated_residual(y, mod[5], feed_forward(region, normed, ff, h, c.mlp_hidden()), stream);
 }
 
-Region double_block(const Flux2Shape& s) {
-  const int64_t h = s.hidden();
+Region double_block(const Flux2Config& c) {
+  const int64_t h = c.hidden();
   const std::vector<int64_t> six(6, h);
-  RegionBuilder region("transformer_blocks.{i}", s.num_layers);
+  RegionBuilder region("transformer_blocks.{i}", c.num_layers);
   const Value image = region.input("image", h), text = region.input("text", h);
   const auto image_mod = region.split(region.input("double_stream_modulation_img", 6 * h), six, "the chunk of the modulation");
   const auto text_mod = region.split(region.input("double_stream_modulation_txt", 6 * h), six, "the chunk of the modulation");
   const Value image_in = region.modulate(region.norm(image, "", h), image_mod[1], image_mod[0], "the image stream");
   const Value text_in = region.modulate(region.norm(text, "", h), text_mod[1], text_mod[0], "the text stream");
   const auto i =
-      stream_heads(region, image_in, {"attn.to_q", "attn.to_k", "attn.to_v", "attn.norm_q", "attn.norm_k"}, h, s.head_dim, false);
+      stream_heads(region, image_in, {"attn.to_q", "attn.to_k", "attn.to_v", "attn.norm_q", "attn.norm_k"}, h, c.head_dim, false);
   const auto t = stream_heads(region, text_in,
                               {"attn.add_q_proj", "attn.add_k_proj", "attn.add_v_proj", "attn.norm_added_q", "attn.norm_added_k"},
-                              h, s.head_dim, false);
+                              h, c.head_dim, false);
   const auto attended = joint_attention(region, i, t, "attn");
-  region.output(rest(region, image, attended[0], image_mod, "attn.to_out.0", "ff", "the image stream", s), "image stream");
-  region.output(rest(region, text, attended[1], text_mod, "attn.to_add_out", "ff_context", "the text stream", s), "text stream");
+  region.output(rest(region, image, attended[0], image_mod, "attn.to_out.0", "ff", "the image stream", c), "image stream");
+  region.output(rest(region, text, attended[1], text_mod, "attn.to_add_out", "ff_context", "the text stream", c), "text stream");
   return region.build();
 }
 
-Region single_block(const Flux2Shape& s) {
-  const int64_t h = s.hidden(), mlp = s.mlp_hidden;
-  RegionBuilder region("single_transformer_blocks.{i}", s.num_single_layers);
+Region single_block(const Flux2Config& c) {
+  const int64_t h = c.hidden(), mlp = c.mlp_hidden();
+  RegionBuilder region("single_transformer_blocks.{i}", c.num_single_layers);
   const Value tokens = region.input("tokens", h);
   const auto mod = region.split(region.input("single_stream_modulation", 3 * h), {h, h, h}, "the chunk of the modulation");
   const Value x = region.modulate(region.norm(tokens, "", h), mod[1], mod[0], "the tokens");
@@ -82,9 +82,9 @@ Region single_block(const Flux2Shape& s) {
   const auto qkv_mlp = region.split(fused, {3 * h, 2 * mlp}, "the split into QKV and MLP");
   const auto qkv = region.split(qkv_mlp[0], {h, h, h}, "the chunk into query, key and value");
   const auto rotated = [&](const Value& part, const char* norm) {
-    return region.linear_unary(region.norm(region.heads(part, s.head_dim), norm, s.head_dim), "RoPE");
+    return region.linear_unary(region.norm(region.heads(part, c.head_dim), norm, c.head_dim), "RoPE");
   };
-  const Value q = rotated(qkv[0], "attn.norm_q"), k = rotated(qkv[1], "attn.norm_k"), v = region.heads(qkv[2], s.head_dim);
+  const Value q = rotated(qkv[0], "attn.norm_q"), k = rotated(qkv[1], "attn.norm_k"), v = region.heads(qkv[2], c.head_dim);
   const Value attended = region.merge_heads(region.attention(q, k, v, "attn"));
   const Value gated = swiglu(region, qkv_mlp[1], mlp, "the SwiGLU of attn");
   const Value out = region.linear(region.concat({attended, gated}, "the concatenation of attention and MLP"),
@@ -95,9 +95,9 @@ Region single_block(const Flux2Shape& s) {
 
 }  // namespace
 
-Dataflow flux2_dataflow(const Flux2Shape& s) {
-  return {{entrance(s), double_block(s), single_block(s),
-           output_region(s.hidden(), s.patch_size * s.patch_size * s.out_channels, false)},
+Dataflow flux2_dataflow(const Flux2Config& c) {
+  return {{entrance(c), double_block(c), single_block(c),
+           output_region(c.hidden(), c.patch_size * c.patch_size * c.out_channels, false)},
           {}};
 }
 

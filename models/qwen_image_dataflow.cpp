@@ -7,12 +7,12 @@ namespace {
 
 using flow::Value;
 
-Region entrance(const QwenImageShape& s) {
-  const int64_t h = s.hidden();
+Region entrance(const QwenImageConfig& c) {
+  const int64_t h = c.hidden();
   RegionBuilder region("");
-  region.output(region.linear(region.input("hidden_states", s.in_channels), {"img_in", h, s.in_channels}), "image stream");
-  const Value text = region.norm(region.input("encoder_hidden_states", s.joint_attention_dim), "txt_norm", s.joint_attention_dim);
-  region.output(region.linear(text, {"txt_in", h, s.joint_attention_dim}), "text stream");
+  region.output(region.linear(region.input("hidden_states", c.in_channels), {"img_in", h, c.in_channels}), "image stream");
+  const Value text = region.norm(region.input("encoder_hidden_states", c.joint_attention_dim), "txt_norm", c.joint_attention_dim);
+  region.output(region.linear(text, {"txt_in", h, c.joint_attention_dim}), "text stream");
   region.output(embed(region, region.input("timestep", 256), "time_text_embed.timestep_embedder", 256, h), "temb");
   return region.build();
 }
@@ -28,16 +28,16 @@ Value modulated(RegionBuilder& region, const Value& x, const std::vector<Value>&
   return region.modulate(region.norm(x, "", h), set[1], set[0], stream);
 }
 
-Region block(const QwenImageShape& s) {
-  const int64_t h = s.hidden();
-  RegionBuilder region("transformer_blocks.{i}", s.num_layers);
+Region block(const QwenImageConfig& c) {
+  const int64_t h = c.hidden();
+  RegionBuilder region("transformer_blocks.{i}", c.num_layers);
   const Value image = region.input("image", h), text = region.input("text", h), temb = region.input("temb", h);
   const auto image_mod = modulation(region, temb, "img_mod", h), text_mod = modulation(region, temb, "txt_mod", h);
   const auto i = stream_heads(region, modulated(region, image, image_mod[0], "the image stream", h),
-                              {"attn.to_q", "attn.to_k", "attn.to_v", "attn.norm_q", "attn.norm_k"}, h, s.head_dim, true);
+                              {"attn.to_q", "attn.to_k", "attn.to_v", "attn.norm_q", "attn.norm_k"}, h, c.head_dim, true);
   const auto t = stream_heads(region, modulated(region, text, text_mod[0], "the text stream", h),
                               {"attn.add_q_proj", "attn.add_k_proj", "attn.add_v_proj", "attn.norm_added_q", "attn.norm_added_k"},
-                              h, s.head_dim, true);
+                              h, c.head_dim, true);
   const auto attended = joint_attention(region, i, t, "attn");
   const auto rest = [&](const Value& x, const Value& attention, const auto& mod, const char* out, const char* mlp,
                         const char* stream) {
@@ -52,8 +52,8 @@ Region block(const QwenImageShape& s) {
 
 }  // namespace
 
-Dataflow qwen_image_dataflow(const QwenImageShape& s) {
-  return {{entrance(s), block(s), output_region(s.hidden(), s.patch_size * s.patch_size * s.out_channels, true)},
+Dataflow qwen_image_dataflow(const QwenImageConfig& c) {
+  return {{entrance(c), block(c), output_region(c.hidden(), c.patch_size * c.patch_size * c.out_channels, true)},
           {"transformer_blocks.{i}.img_mod", "transformer_blocks.{i}.txt_mod"}};
 }
 

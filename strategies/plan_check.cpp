@@ -21,6 +21,13 @@ struct Variant {
 
 const flow::Linear* as_linear(const flow::Op& op) { return std::get_if<flow::Linear>(&op.kind); }
 
+std::vector<int64_t> divisors(int64_t number) {
+  std::vector<int64_t> list;
+  for (int64_t divisor = 1; divisor <= number; ++divisor)
+    if (divides(number, divisor)) list.push_back(divisor);
+  return list;
+}
+
 class Check {
  public:
   Check(const Dataflow& dataflow, const PlanEntries& plan, const std::vector<int64_t>& degrees)
@@ -37,7 +44,7 @@ class Check {
     heads();
     for (const Region& region : dataflow_.regions)
       for (const Variant& variant : variants(region)) follow(region, variant);
-    legal_degrees();
+    report_.legal_degrees = divisors(divisor_);
     entries();
     repair();
     return std::move(report_);
@@ -87,7 +94,9 @@ class Check {
     }
     for (const auto& [count, modules] : counts) {
       divisor_ = std::gcd(divisor_, count.first);
-      PlanFault fault{"heads", "", {}, modules, {}, fmt::format("{} {} are not divisible by it", count.first, count.second), {}};
+      PlanFault fault{"heads", "", {}, {}, {}, "", {}};
+      fault.why = fmt::format("{} {} of {} are not divisible by it; accepted: {}", count.first, count.second,
+                              fmt::join(modules, ", "), fmt::join(divisors(count.first), ", "));
       for (const int64_t degree : split_degrees_)
         if (!divides(count.first, degree)) fault.degrees.push_back(degree);
       if (fault.degrees.empty()) continue;
@@ -174,11 +183,6 @@ class Check {
       for (const int64_t i : variant.indices) fault.modules.push_back(module_name(region, need.module, i));
       add(std::move(fault));
     }
-  }
-
-  void legal_degrees() {
-    for (int64_t degree = 1; degree <= divisor_; ++degree)
-      if (divides(divisor_, degree)) report_.legal_degrees.push_back(degree);
   }
 
   void entries() {
@@ -287,9 +291,11 @@ std::string fault_text(const PlanFault& fault) {
     text += fault.modules.size() == 1 ? fmt::format("({})", fault.modules[0])
                                       : fmt::format("({} modules, {} …)", fault.modules.size(), fault.modules[0]);
   }
-  if (fault.rule != "key")
-    text += fault.degrees.empty() ? " at tp > 1" : fmt::format(" at tp {}", fmt::join(fault.degrees, ", "));
-  text += (fault.rule == "key" ? " " : ": ") + fault.why;
+  if (fault.rule != "key") {
+    const std::string degrees = fault.degrees.empty() ? "tp > 1" : fmt::format("tp {}", fmt::join(fault.degrees, ", "));
+    text += (text.empty() ? "" : " at ") + degrees + ":";
+  }
+  text += " " + fault.why;
   std::string right;
   for (const PlanEdit& edit : fault.fix)
     if (edit.style || fault.fix.size() == 1) right += (right.empty() ? "" : " and ") + edit_text(edit);

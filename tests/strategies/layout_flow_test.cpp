@@ -131,7 +131,7 @@ TEST(LayoutFlow, FewerKeyValueHeadsThanRanksAreRefused) {  // D-11, transformers
   EXPECT_TRUE(check_plan(dataflow, plan, {1, 2}).faults.empty());
   const PlanReport report = check_plan(dataflow, plan, {2, 4});
   ASSERT_EQ(report.faults.size(), 1u);
-  EXPECT_EQ(fault_text(report.faults[0]), "(attn) at tp 4: 2 key/value heads are not divisible by it");
+  EXPECT_EQ(fault_text(report.faults[0]), "tp 4: 2 key/value heads of attn are not divisible by it; accepted: 1, 2");
   EXPECT_EQ(report.legal_degrees, (std::vector<int64_t>{1, 2}));
 }
 

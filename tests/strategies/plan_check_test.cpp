@@ -134,7 +134,10 @@ TEST(PlanCheck, AnExtraColwiseAtTheEndChangesTheOutputsShape) {
 TEST(PlanCheck, HeadsThatDoNotDivideAreOneFault) {
   const auto& subject = plan_subject("flux1");
   const PlanReport report = check_plan(subject.dataflow, subject.plan, {2, 5, 7});
-  EXPECT_EQ(faults_text(report), "(2 modules, transformer_blocks.*.attn …) at tp 5, 7: 24 heads are not divisible by it\n");
+  EXPECT_EQ(faults_text(report),
+            "tp 5, 7: 24 heads of transformer_blocks.*.attn, single_transformer_blocks.*.attn are not divisible by it; accepted: "
+            "1, 2, 3, 4, 6, "
+            "8, 12, 24\n");
   test::expect_error(Fault::input, {"tp 0", "from 1"}, [&] { check_plan(subject.dataflow, subject.plan, {0}); });
   test::expect_error(Fault::input, {"tp -1"}, [&] { check_plan(subject.dataflow, subject.plan, {-1}); });
 }

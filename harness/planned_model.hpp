@@ -1,0 +1,21 @@
+#pragma once
+
+#include "core/dataflow.hpp"
+#include "core/plan.hpp"
+
+#include <map>
+#include <string>
+
+namespace shardproof {
+
+/// What the static check of a plan needs to know of a model: no weights.
+struct PlannedModel {
+  std::string name;  ///< preset or folder, for tables
+  Dataflow dataflow;
+  std::map<std::string, Sharding> tp_plan;  ///< as diffusers ships it
+};
+
+/// A preset, or a diffusers folder of which only config.json is read. Input Error on an unknown name or a malformed config.
+PlannedModel load_planned_model(const std::string& model);
+
+}  // namespace shardproof
