@@ -45,10 +45,10 @@ struct Split {
 /// What a strategy does to a model, as plain data: printable, comparable, needs no device.
 struct Plan {
   MeshShape mesh;
-  std::map<std::string, Sharding> weights;  ///< by module glob with at most one `*`; what is not named is replicated
-  std::map<std::string, Split> inputs;      ///< by name of the model's input
+  std::map<std::string, Sharding> weights{};  ///< by module glob with at most one `*`; what is not named is replicated
+  std::map<std::string, Split> inputs{};      ///< by name of the model's input
+  std::map<std::string, Split> outputs{};     ///< by module whose output is gathered
   std::map<std::string, Split> module_inputs{};  ///< by module and slot: "transformer_blocks.0.image"; whole until then
-  std::map<std::string, Split> outputs;     ///< by module whose output is gathered
   bool convert_to_fp32 = true;              ///< partial results of a ring stay in the arithmetic's dtype
   friend bool operator==(const Plan&, const Plan&) = default;
 };

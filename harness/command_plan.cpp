@@ -1,8 +1,10 @@
 #include "core/error.hpp"
 #include "core/plan_json.hpp"
 #include "harness/command.hpp"
+#include "harness/plan_numeric.hpp"
 #include "harness/plan_report.hpp"
 #include "harness/planned_model.hpp"
+#include "harness/progress.hpp"
 #include "harness/records.hpp"
 
 #include <algorithm>
@@ -14,7 +16,8 @@ namespace {
 
 struct Options {
   std::string model, plan, degrees = "2,4,8", junit;
-  bool json = false;
+  bool json = false, numeric = false;
+  uint64_t seed = 0;
 };
 
 std::vector<int64_t> parse_degrees(const std::string& list) {
@@ -35,6 +38,17 @@ int show(const Options& o) {
   return exit_status::passed;
 }
 
+/// The same plan on the model that is run, whose blocks have the same proportions.
+std::vector<NumericVerdict> run_numerically(const Options& o, const std::vector<int64_t>& degrees) {
+  const std::string model = numeric_model(o.model);
+  const Dataflow dataflow = load_planned_model(model).dataflow;
+  const auto plan = o.plan.empty() ? load_planned_model(model).tp_plan : in_proportion(with_stored_blocks(parse_plan(read_json(o.plan), o.plan), dataflow));
+  Progress progress;
+  auto verdicts = check_plan_numerically(load_subject(model, o.seed), dataflow, plan, degrees, [&](const std::string& what) { progress(what); });
+  progress.clear();
+  return verdicts;
+}
+
 int check(const Options& o) {
   const auto degrees = parse_degrees(o.degrees);
   if (!o.junit.empty()) check_writable(o.junit);
@@ -44,12 +58,18 @@ int check(const Options& o) {
 
   const std::string source = o.plan.empty() ? "shipped" : o.plan;
   if (!o.junit.empty()) write_file(o.junit, plan_report_junit(report, model.name));
+  std::vector<NumericVerdict> numeric;
+  if (o.numeric) numeric = run_numerically(o, degrees);
   if (o.json) {
-    fmt::print("{}\n", plan_report_json(report, model.name, source).dump(2));
+    Json json = plan_report_json(report, model.name, source);
+    json["numeric"] = o.numeric ? numeric_json(numeric) : Json(nullptr);
+    fmt::print("{}\n", json.dump(2));
   } else {
     fmt::print("{}, {} parameters, {:.3f} GB in bf16; plan: {}\n\n{}", model.name, report.parameters,
                static_cast<double>(report.parameters) * 2 / 1e9, source, plan_report_text(report));
   }
+  if (o.numeric && !o.json) fmt::print("\non virtual ranks, {}, fp64 against the reference:\n{}", numeric_model(o.model), numeric_text(numeric));
+  if (o.numeric && !all_passed(numeric)) return exit_status::not_passed;
   return report.faults.empty() ? exit_status::passed : exit_status::not_passed;
 }
 
@@ -73,6 +93,8 @@ void add_check(CLI::App& plan, Run& run) {
   command->add_option("--plan", o.plan, "A plan file (default: the plan that diffusers ships); see docs/plan_author.md");
   command->add_option("--tp", o.degrees, "Degrees to check, as a list")->capture_default_str();
   command->add_flag("--json", o.json, "Print one JSON object instead of the tables");
+  command->add_flag("--numeric", o.numeric, "Also run the plan on virtual ranks against the reference: on the folder's weights, for presets on the family's tiny one");
+  command->add_option("--seed", o.seed, "Seed of a preset's weights, for --numeric")->capture_default_str();
   command->add_option("--junit", o.junit, "Write JUnit XML to this file");
   command->footer("Exit status: 0 the plan is right, 1 a fault was found, 2 bad usage or input.");
   command->callback([options, &run] { run = [options] { return check(*options); }; });

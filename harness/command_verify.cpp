@@ -3,6 +3,7 @@
 #include "harness/command.hpp"
 #include "harness/inputs.hpp"
 #include "harness/meshes.hpp"
+#include "harness/parallel_config.hpp"
 #include "harness/progress.hpp"
 #include "harness/records.hpp"
 #include "harness/table.hpp"
@@ -21,7 +22,7 @@ namespace {
 struct Options {
   std::string model, strategies = "all", comm = "local", dtypes = "fp64,fp32,bf16,fp16", attention = "kokkos_flash", shape, mask = "none";
   std::string inputs = "randn,structured,negative_logits", steps = "1", out, junit, require, expect_failed;
-  std::string mesh;
+  std::string mesh, parallel_config, load = "sharded";
   int ranks = 4;
   int64_t text = -1;
   uint64_t seed = 0;
@@ -117,15 +118,23 @@ int exit_code(const std::vector<Row>& rows, const Options& options) {
 
 VerifyRequest make_request(const Options& o) {
   VerifyRequest request;
-  request.candidates = parse_candidates(o.strategies, o.ranks, o.mesh.empty() ? std::nullopt : std::optional(o.mesh));
+  if (o.parallel_config.empty())
+    request.candidates = parse_candidates(o.strategies, o.ranks, o.mesh.empty() ? std::nullopt : std::optional(o.mesh));
+  else
+    request.candidates = {parse_parallel_config(read_json(o.parallel_config), o.parallel_config, o.ranks)};
+  if (o.load != "sharded" && o.load != "full") fail_input("usage", "--load \"{}\" is not understood; accepted: sharded, full", o.load);
+  request.full_load = o.load == "full";
   request.dtypes = parse_dtypes(o.dtypes);
   request.families = parse_families(o.inputs);
   request.steps = parse_steps(o.steps);
   parse_shape(o.shape, request.shape);
   if (o.text >= 0) request.shape.text_tokens = o.text;
   if (request.shape.text_tokens < 1) fail_input("usage", "--text {} is out of range; accepted: 1 and more", o.text);
-  make_attention_backend(o.attention);
-  request.attention = o.attention;
+  const auto backend = make_attention_backend(o.attention);
+  if (backend->traits().device != "cpu")
+    fail_missing("attention", "backend {} runs on {}, this build on cpu; accepted here: kokkos_flash, kokkos_naive, aten_flash, aten_math", o.attention,
+                 backend->traits().device);
+  request.attention = std::string(backend->name());
   if (o.mask != "none" && o.mask != "padded") fail_input("usage", "--mask \"{}\" is not understood; accepted: none, padded", o.mask);
   request.padded_mask = o.mask == "padded";
   request.seed = o.seed;
@@ -164,7 +173,8 @@ void choose_meshes(VerifyRequest& request, const Options& o, const Subject& subj
   const Legal legal = [&](const Strategy& strategy, const MeshShape& mesh) {
     return !cannot_run(subject, request, {&strategy, mesh}, request.dtypes.front());
   };
-  request.candidates = parse_candidates(o.strategies, o.ranks, o.mesh.empty() ? std::nullopt : std::optional(o.mesh), legal);
+  if (o.parallel_config.empty())
+    request.candidates = parse_candidates(o.strategies, o.ranks, o.mesh.empty() ? std::nullopt : std::optional(o.mesh), legal);
 }
 
 int run_verify(const Options& o, const Invocation& invocation) {
@@ -208,12 +218,16 @@ void add_verify(CLI::App& app, const Invocation& invocation, Run& run) {
   auto options = std::make_shared<Options>();
   Options& o = *options;
   command->add_option("--model", o.model, "A diffusers folder (config.json, *.safetensors) or a preset; see shardproof list")->required();
-  command->add_option("--strategies", o.strategies, "Comma-separated, or all; degrees in brackets: ulysses[ulysses=4]")->capture_default_str();
+  auto* strategies = command->add_option("--strategies", o.strategies, "Comma-separated, or all; degrees in brackets: ulysses[ulysses=4]")->capture_default_str();
   command->add_option("--ranks", o.ranks, "Number of ranks N")->capture_default_str();
-  command->add_option("--mesh", o.mesh, "AXIS=DEGREE,… for the strategies that have exactly these axes; product N");
+  auto* mesh = command->add_option("--mesh", o.mesh, "AXIS=DEGREE,… for the strategies that have exactly these axes; product N");
+  command->add_option("--parallel-config", o.parallel_config, "Instead: a JSON file with the fields of diffusers' ContextParallelConfig and TensorParallelConfig")
+      ->excludes(strategies)
+      ->excludes(mesh);
+  command->add_option("--load", o.load, "sharded: each rank reads its slices; full: the strategy is applied to a loaded model")->capture_default_str();
   command->add_option("--comm", o.comm, "local: virtual ranks in this process")->capture_default_str();
   command->add_option("--dtype", o.dtypes, "fp64, fp32, bf16, fp16")->capture_default_str();
-  command->add_option("--attention", o.attention, "Attention backend; see shardproof list")->capture_default_str();
+  command->add_option("--attention", o.attention, "Attention backend, by our name or by diffusers'; see shardproof list")->capture_default_str();
   command->add_option("--shape", o.shape, "Image size in pixels, 1024x1024, or tokens=N (default: 48 tokens)");
   command->add_option("--text", o.text, "Text tokens (default: 24)");
   command->add_option("--mask", o.mask, "Key-padding mask over the text: none, or padded (two prompts of different lengths)")->capture_default_str();

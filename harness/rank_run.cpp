@@ -4,6 +4,7 @@
 #include "core/hash.hpp"
 #include "harness/shared_weights.hpp"
 #include "models/flow_match.hpp"
+#include "models/full_weights.hpp"
 
 #include <numeric>
 
@@ -53,6 +54,11 @@ struct Seat {
   }
 };
 
+std::shared_ptr<WeightSource> weights_of(const Subject& subject, const RankRequest& request) {
+  if (request.full_load) return std::make_shared<FullWeights>(*subject.weights, request.dtype);
+  return std::make_shared<SharedWeights>(subject.weights);
+}
+
 NamedTensors inputs_of(const RankRequest& request, const NamedTensors& whole, int rank, int64_t step) {
   NamedTensors inputs = whole;
   if (request.fault && request.fault->inputs) request.fault->inputs(inputs, rank, request.mesh.world_size(), step);
@@ -83,7 +89,7 @@ RunResult run_end_to_end(const Subject& subject, const RankRequest& request, con
   result.ranks.resize(ranks);
   std::vector<double> clock_s;
   MemoryProbe memory;
-  const auto shared = std::make_shared<SharedWeights>(subject.weights);
+  const auto shared = weights_of(subject, request);
   const auto body = [&](Communicator& outer) {
     RankResult& mine = result.ranks[outer.rank()];
     Seat seat(subject, request, outer, shared);
@@ -116,7 +122,7 @@ RunResult run_end_to_end(const Subject& subject, const RankRequest& request, con
 RunResult run_forced(const Subject& subject, const RankRequest& request, const NamedTensors& inputs, const Trace& single, bool blocks) {
   RunResult result;
   result.ranks.resize(request.mesh.world_size());
-  const auto shared = std::make_shared<SharedWeights>(subject.weights);
+  const auto shared = weights_of(subject, request);
   run_local(request.mesh.world_size(), [&](Communicator& outer) {
     Seat seat(subject, request, outer, shared);
     const Placed placed(seat.session->plan(), inputs.at("encoder_hidden_states").size(1), inputs.at("hidden_states").size(1));

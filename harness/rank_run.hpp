@@ -32,6 +32,7 @@ struct RankRequest {
   at::ScalarType dtype;
   std::string attention;
   const FaultInjection* fault = nullptr;
+  bool full_load = false;  ///< the strategy is applied to a model that was loaded whole, not chosen when it is loaded
 };
 
 /// What one rank saw.

@@ -43,10 +43,11 @@ class AttentionBackend {
                            const std::optional<Tensor>& key_mask_BT, bool keep_accumulator = false) = 0;
 };
 
-/// A backend by name: kokkos_naive, kokkos_flash, aten_flash, aten_math. Unknown: input Error listing them.
+/// A backend by our name or by diffusers' ("native", "_native_flash", "_native_math", "_native_efficient", "_native_cudnn").
+/// Input Error that lists the names when it is unknown, and says so when it is one of diffusers' that is not here ("sage").
 std::unique_ptr<AttentionBackend> make_attention_backend(std::string_view name);
 
-/// All names, in the order above.
+/// Our names, in the order of lists.
 std::vector<std::string> attention_backend_names();
 
 }  // namespace shardproof

@@ -36,5 +36,7 @@ std::unique_ptr<AttentionBackend> make_kokkos_naive();
 std::unique_ptr<AttentionBackend> make_kokkos_flash();
 std::unique_ptr<AttentionBackend> make_aten_flash();
 std::unique_ptr<AttentionBackend> make_aten_math();
+std::unique_ptr<AttentionBackend> make_aten_efficient();
+std::unique_ptr<AttentionBackend> make_aten_cudnn();
 
 }  // namespace shardproof

@@ -59,7 +59,7 @@ std::optional<std::string> fewer_tokens_than_ranks(std::string_view strategy, co
 }
 
 Plan token_split_plan(const ModelTraits& model, const MeshShape& mesh, Axis axis, bool uneven) {
-  Plan plan{.mesh = mesh, .weights = {}, .inputs = model.cp_inputs, .module_inputs = model.cp_module_inputs, .outputs = model.cp_outputs};
+  Plan plan{.mesh = mesh, .weights = {}, .inputs = model.cp_inputs, .outputs = model.cp_outputs, .module_inputs = model.cp_module_inputs};
   for (auto* splits : {&plan.inputs, &plan.module_inputs, &plan.outputs})
     for (auto& [name, split] : *splits) {
       split.axes = {axis};

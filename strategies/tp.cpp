@@ -32,6 +32,10 @@ std::optional<std::string> does_not_divide(const LinearTraits& linear, const Pla
 }
 
 class TensorParallel final : public Strategy {
+ public:
+  TensorParallel() = default;
+  explicit TensorParallel(std::map<std::string, Sharding> plan) : own_plan_(std::move(plan)) {}
+
   std::string_view name() const override { return "tp"; }
   std::vector<Axis> axes() const override { return {Axis::tp}; }
 
@@ -45,7 +49,9 @@ class TensorParallel final : public Strategy {
     return std::nullopt;
   }
 
-  Plan plan(const ModelTraits& model, const MeshShape& mesh) const override { return {.mesh = mesh, .weights = model.tp_plan, .inputs = {}, .outputs = {}}; }
+  Plan plan(const ModelTraits& model, const MeshShape& mesh) const override {
+    return {.mesh = mesh, .weights = own_plan_ ? *own_plan_ : model.tp_plan};
+  }
 
   WireCost wire_cost(const ModelTraits& model, const Request& request, const MeshShape& mesh, int rank) const override {
     const Plan plan = this->plan(model, mesh);
@@ -60,9 +66,14 @@ class TensorParallel final : public Strategy {
   std::unique_ptr<AttentionBackend> attention(const Mesh&, std::unique_ptr<AttentionBackend> local, KeyValueMeter&) const override {
     return local;
   }
+
+ private:
+  std::optional<std::map<std::string, Sharding>> own_plan_;
 };
 
 }  // namespace
+
+std::unique_ptr<Strategy> tensor_parallel(std::map<std::string, Sharding> plan) { return std::make_unique<TensorParallel>(std::move(plan)); }
 
 const Strategy& tp() {
   static const TensorParallel strategy;

@@ -69,10 +69,54 @@ TEST(Cli, WhatCannotRunIsFailedWithTheReason) {  // 4 heads on 3 ranks
   EXPECT_EQ(run(quick + "--strategies ring --ranks 2 --expect-failed ring").status, 1);  // it passed
 }
 
-TEST(Cli, AMaskThatTheModelDoesNotTakeIsFailed) {
-  const Outcome outcome = run(quick + "--strategies single --mask padded");
-  EXPECT_EQ(outcome.status, 1);
-  EXPECT_NE(outcome.out.find("[flux1] the model takes no key-padding mask"), std::string::npos) << outcome.out;
+/// The guide's second shape in small: 63 image tokens do not divide by 4, and only the "anything" strategies run.
+TEST(Cli, UnevenLengthsAndMasks) {
+  const Outcome outcome = run(quick + "--strategies ulysses,ring,unified,ulysses_anything,ring_anything,unified_anything --ranks 4 --shape tokens=63 "
+                                      "--text 11 --mask padded --require ulysses_anything,ring_anything,unified_anything --expect-failed ulysses,ring,unified");
+  EXPECT_EQ(outcome.status, 0) << outcome.out;
+  EXPECT_NE(outcome.out.find("[ring] 63 image tokens are not divisible by ring 4"), std::string::npos) << outcome.out;
+}
+
+TEST(Cli, AMeshChoosesTheFactorsOfAProduct) {
+  const Outcome given = run(quick + "--strategies unified,tp+ring --ranks 8 --mesh ulysses=4,ring=2 --dry-run");
+  EXPECT_EQ(given.status, 0) << given.out;
+  EXPECT_NE(given.out.find("ring=2,ulysses=4"), std::string::npos) << given.out;
+  EXPECT_NE(given.out.find("tp=2,ring=4"), std::string::npos) << given.out;  // 4 heads: of 2 × 4 and 4 × 2 the first
+  const Outcome bracket = run(quick + "--strategies unified[ulysses=1,ring=4] --ranks 4 --dry-run");
+  EXPECT_NE(bracket.out.find("ulysses 1: every degree must be 2 or more"), std::string::npos) << bracket.out;
+}
+
+TEST(Cli, DiffusersParallelConfigAndAttentionNames) {
+  const test::TempDir folder;
+  const auto file = (folder.path() / "p.json").string();
+  std::ofstream(file) << R"({"ring_degree": 2, "ulysses_degree": 2, "ulysses_anything": true})";
+  const Outcome outcome = run(quick + "--ranks 4 --attention _native_flash --parallel-config " + file);
+  EXPECT_EQ(outcome.status, 0) << outcome.out;
+  EXPECT_NE(outcome.out.find("unified_anything"), std::string::npos) << outcome.out;
+  EXPECT_NE(outcome.out.find("attention aten_flash"), std::string::npos) << outcome.out;
+  expect_refused(quick + "--ranks 2 --parallel-config " + file, {"ring 2 × ulysses 2", "--ranks 2"});
+  expect_refused(quick + "--ranks 4 --strategies ring --parallel-config " + file, {"--parallel-config", "--strategies"});
+}
+
+/// Everything but the times.
+std::string comparable(const std::string& file) {
+  std::string rows;
+  std::ifstream stream(file);
+  for (std::string line; std::getline(stream, line);) {
+    Json row = parse_json(line, file);
+    for (const char* key : {"times", "started", "command_line", "commit"}) row.erase(key);
+    rows += row.dump() + "\n";
+  }
+  return rows;
+}
+
+TEST(Cli, AStrategyChosenAtLoadAndOneAppliedToALoadedModelGiveTheSameRows) {
+  const test::TempDir folder;
+  const auto at_load = (folder.path() / "a.jsonl").string(), applied = (folder.path() / "b.jsonl").string();
+  EXPECT_EQ(run(quick + "--strategies tp,unified,tp+ulysses --ranks 4 --out " + at_load).status, 0);
+  EXPECT_EQ(run(quick + "--strategies tp,unified,tp+ulysses --ranks 4 --load full --out " + applied).status, 0);
+  EXPECT_EQ(comparable(at_load), comparable(applied));
+  EXPECT_GT(comparable(at_load).size(), 1000u);
 }
 
 TEST(Cli, BadUsageNamesTheThingAndWhatIsAccepted) {
@@ -80,6 +124,10 @@ TEST(Cli, BadUsageNamesTheThingAndWhatIsAccepted) {
   expect_refused("verify --model nosuch", {"\"nosuch\"", "flux1-tiny"});
   expect_refused(oracle + "--strategies rings", {"\"rings\"", "ulysses"});
   expect_refused(oracle + "--dtype fp8", {"\"fp8\"", "bf16"});
+  expect_refused(oracle + "--attention sage_hub", {"\"sage_hub\"", "package", "kokkos_flash"});
+  expect_refused(oracle + "--attention aten_cudnn", {"aten_cudnn", "cuda"}, 3);
+  expect_refused(oracle + "--load half", {"\"half\"", "sharded, full"});
+  expect_refused(oracle + "--strategies unified[ring=3,ulysses=2]", {"6 ranks", "--ranks is 4"});
   expect_refused(oracle + "--attention fast", {"\"fast\"", "kokkos_flash"});
   expect_refused(oracle + "--inputs zeros", {"\"zeros\"", "randn"});
   expect_refused(oracle + "--shape 1000x1000", {"1000x1000", "multiples of 16"});

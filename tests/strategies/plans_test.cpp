@@ -45,8 +45,10 @@ TEST(Plans, ContextParallelSplitsTokensAndGathersTheOutput) {
 
 TEST(Plans, UnifiedIsTheProductOfRingAndUlysses) {
   const MeshShape mesh({{Axis::ring, 2}, {Axis::ulysses, 4}});
-  EXPECT_EQ(find_strategy("unified").plan(dev(), mesh), cut_over({{Axis::ring, 2}, {Axis::ulysses, 4}}, {Axis::ring, Axis::ulysses}, false));
-  EXPECT_EQ(find_strategy("unified_anything").plan(dev(), mesh), cut_over({{Axis::ring, 2}, {Axis::ulysses, 4}}, {Axis::ring, Axis::ulysses}, true));
+  EXPECT_EQ(find_strategy("unified").plan(dev(), mesh),
+            cut_over({{Axis::ring, 2}, {Axis::ulysses, 4}}, {Axis::ring, Axis::ulysses}, false));
+  EXPECT_EQ(find_strategy("unified_anything").plan(dev(), mesh),
+            cut_over({{Axis::ring, 2}, {Axis::ulysses, 4}}, {Axis::ring, Axis::ulysses}, true));
   EXPECT_EQ(&find_strategy("unified_balanced"), &find_strategy("unified"));
   EXPECT_EQ(find_strategy("ring+ulysses").plan(dev(), mesh), find_strategy("unified").plan(dev(), mesh));
 }
@@ -117,8 +119,9 @@ TEST(Unsupported, ProductsNameTheAxesTogether) {
   EXPECT_TRUE(legal(56, 2, 4));
   EXPECT_FALSE(legal(56, 4, 4));
   model.heads = model.kv_heads = 6;
-  EXPECT_EQ(find_strategy("tp+ulysses").unsupported(model, request(), MeshShape({{Axis::tp, 2}, {Axis::ulysses, 2}})).value_or(""),
-            "[ulysses] 6 heads are not divisible by tp 2 × ulysses 2");
+  EXPECT_EQ(
+      find_strategy("tp+ulysses").unsupported(model, request(), MeshShape({{Axis::tp, 2}, {Axis::ulysses, 2}})).value_or(""),
+      "[ulysses] 6 heads are not divisible by tp 2 × ulysses 2");
 }
 
 TEST(AttentionChoice, RefusesWhatABackendCannotDo) {
@@ -131,8 +134,10 @@ TEST(AttentionChoice, RefusesWhatABackendCannotDo) {
     EXPECT_EQ(reason(ring, no_lse), "attention backend fused gives no log-sum-exp, which merging needs") << ring;
   for (const char* other : {"single", "ulysses", "ulysses_anything", "tp"}) EXPECT_EQ(reason(other, no_lse), "") << other;
   EXPECT_EQ(reason("ulysses", {.lse = true, .mask = false, .gqa = true}, true), "attention backend fused takes no key mask");
-  EXPECT_EQ(reason("single", {.lse = true, .mask = true, .gqa = true, .dtypes = {at::kBFloat16}}), "attention backend fused does not take fp32");
-  EXPECT_EQ(reason("single", {.lse = true, .mask = true, .gqa = true, .device = "cuda"}), "attention backend fused runs on cuda; this run is on cpu");
+  EXPECT_EQ(reason("single", {.lse = true, .mask = true, .gqa = true, .dtypes = {at::kBFloat16}}),
+            "attention backend fused does not take fp32");
+  EXPECT_EQ(reason("single", {.lse = true, .mask = true, .gqa = true, .device = "cuda"}),
+            "attention backend fused runs on cuda; this run is on cpu");
   model.kv_heads = 8;
   EXPECT_NE(reason("single", {.lse = true, .mask = true, .gqa = false}).find("key/value heads (8)"), std::string::npos);
 }
@@ -140,8 +145,10 @@ TEST(AttentionChoice, RefusesWhatABackendCannotDo) {
 TEST(Unsupported, KeyValueHeadsCountToo) {  // transformers#48307, LlamaFactory#10794
   ModelTraits few = dev();
   few.kv_heads = 2;
-  EXPECT_NE(find_strategy("ulysses").unsupported(few, request(), mesh(Axis::ulysses, 4)).value_or("").find("2 key/value heads"), std::string::npos);
-  EXPECT_NE(find_strategy("tp").unsupported(few, request(), mesh(Axis::tp, 4)).value_or("").find("2 key/value heads"), std::string::npos);
+  EXPECT_NE(find_strategy("ulysses").unsupported(few, request(), mesh(Axis::ulysses, 4)).value_or("").find("2 key/value heads"),
+            std::string::npos);
+  EXPECT_NE(find_strategy("tp").unsupported(few, request(), mesh(Axis::tp, 4)).value_or("").find("2 key/value heads"),
+            std::string::npos);
 }
 
 TEST(Unsupported, NamesTheLinearAndItsPlanEntry) {
@@ -159,10 +166,18 @@ int64_t attention_bytes(const char* name, Axis axis) {
 }
 
 TEST(WireCost, Flux1DevByHand) {  // S = 4608, h = 3072, bf16, N = 4, 57 attentions
-  EXPECT_EQ(attention_bytes("ulysses", Axis::ulysses), int64_t{57} * 4 * (4608 / 4) * 3072 * 2 * 3 / 4);   // 1.210 GB
-  EXPECT_EQ(attention_bytes("ring", Axis::ring), int64_t{57} * 2 * (4608 / 4) * 3072 * 2 * 3);              // 2.421 GB
+  EXPECT_EQ(attention_bytes("ulysses", Axis::ulysses), int64_t{57} * 4 * (4608 / 4) * 3072 * 2 * 3 / 4);  // 1.210 GB
+  EXPECT_EQ(attention_bytes("ring", Axis::ring), int64_t{57} * 2 * (4608 / 4) * 3072 * 2 * 3);            // 2.421 GB
   EXPECT_NEAR(static_cast<double>(attention_bytes("ulysses", Axis::ulysses)) / 1e9, 1.210, 0.0006);
   EXPECT_NEAR(static_cast<double>(attention_bytes("ring", Axis::ring)) / 1e9, 2.421, 0.0006);
+  EXPECT_EQ(attention_bytes("ring_p2p", Axis::ring), attention_bytes("ring", Axis::ring));
+  EXPECT_EQ(attention_bytes("ring_anything", Axis::ring), attention_bytes("ring", Axis::ring) + 57 * 3 * 8);
+  EXPECT_EQ(attention_bytes("ulysses_anything", Axis::ulysses), attention_bytes("ulysses", Axis::ulysses) + 57 * 3 * 16);
+  const auto unified =
+      find_strategy("unified").wire_cost(dev(), request(), MeshShape({{Axis::ring, 2}, {Axis::ulysses, 2}}), 0).bytes;
+  const int64_t x = int64_t{4608} * 3072 * 2 / 4, gathers = (1024 + 2048) * 64 * 2;  // over ulysses, then over ring
+  EXPECT_EQ(unified - gathers, 57 * (4 * x / 2 + 2 * x));
+  EXPECT_NEAR(static_cast<double>(unified - gathers) / 1e9, 1.614, 0.0006);
   const auto tp = find_strategy("tp").wire_cost(dev(), request(), mesh(Axis::tp, 4), 0).bytes;
   EXPECT_EQ(tp, int64_t{76} * 2 * 3 * 4608 * 3072 * 2 / 4);  // 3.228 GB
   EXPECT_NEAR(static_cast<double>(tp) / 1e9, 3.228, 0.0006);
