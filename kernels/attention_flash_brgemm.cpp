@@ -15,16 +15,14 @@ namespace cpublas = at::native::cpublas;
 using Policy = Kokkos::TeamPolicy<>;
 using Member = Policy::member_type;
 
-/// Sizes of the tiles: a packed key tile serves `most_rows` queries, and tiles stay in the second-level cache.
-#ifndef MR
-#define MR 256
-#define TK 512
-#define MD 64
-#endif
-constexpr int64_t most_rows = MR;
-constexpr int64_t tile_keys = TK;
-constexpr int64_t most_depth = MD;  ///< products added up one after another: longer sums lose digits
-constexpr int64_t panel = 64;       ///< columns of the right operand that lie together
+/// Sizes of the tiles. Packing a tile of keys costs as much as 5 to 10 % of the products of 256 queries, hence 512;
+/// their scores against 256 keys fill half a megabyte of second-level cache.
+constexpr int64_t most_rows = 512;
+constexpr int64_t tile_keys = 256;
+/// Products added up one after another: longer sums lose digits, which 16-bit weights do not have.
+template <class E>
+constexpr int64_t most_depth = sizeof(E) == 2 ? tile_keys : 128;
+constexpr int64_t panel = 64;  ///< columns of the right operand that lie together
 
 KOKKOS_INLINE_FUNCTION int64_t round_up(int64_t value, int64_t step) { return (value + step - 1) / step * step; }
 
@@ -45,8 +43,8 @@ void multiply(bool accumulate, const E* a, int64_t lda, const E* panels, float* 
 template <class E>
 void multiply_deep(bool accumulate, const E* a, int64_t lda, const E* panels, float* c, int64_t ldc, int64_t rows,
                    int64_t columns, int64_t depth, int64_t panel_stride) {
-  for (int64_t k = 0; k < depth; k += most_depth)
-    multiply(accumulate || k > 0, a + k, lda, panels + k * panel, c, ldc, rows, columns, std::min(most_depth, depth - k),
+  for (int64_t k = 0; k < depth; k += most_depth<E>)
+    multiply(accumulate || k > 0, a + k, lda, panels + k * panel, c, ldc, rows, columns, std::min(most_depth<E>, depth - k),
              panel_stride);
 }
 
@@ -136,40 +134,47 @@ struct BrgemmAttention {
 
   /// Keys `first` … `first + keys` as panels of kᵀ and of v; keys past the last are zeros.
   void pack(const Tile& tile, int64_t first, int64_t keys) const {
+    const void* rows[panel];
     for (int64_t at = 0; at < keys; at += panel) {
-      gather(tile, k, first + at, keys - at);
-      transpose(tile.gathered, tile.k_panels + at * padded_width);
-      gather(tile, v, first + at, keys - at);
-      interleave(tile.gathered, tile.v_panels + at * panel, round_up(keys, panel) * panel);
+      gather(tile, k, first + at, keys - at, rows);
+      transpose(rows, tile.k_panels + at * padded_width);
+      gather(tile, v, first + at, keys - at, rows);
+      interleave(rows, tile.v_panels + at * panel, round_up(keys, panel) * panel);
     }
   }
 
-  void gather(const Tile& tile, const Strided4<const T>& from, int64_t first, int64_t keys) const {
-    for (int64_t t = 0; t < panel; ++t)
-      fill_row(t < keys ? &from(tile.b, order(tile.b, first + t), tile.h / group, 0) : nullptr, tile.gathered + t * padded_width);
+  /// Where 64 keys lie: in the input, or copied when it has another type or width, or fewer keys.
+  void gather(const Tile& tile, const Strided4<const T>& from, int64_t first, int64_t keys, const void** rows) const {
+    const bool as_it_lies = std::is_same_v<T, E> && width == padded_width;
+    for (int64_t t = 0; t < panel; ++t) {
+      const T* row = t < keys ? &from(tile.b, order(tile.b, first + t), tile.h / group, 0) : nullptr;
+      E* copy = tile.gathered + t * padded_width;
+      if (!as_it_lies || !row) fill_row(row, copy);
+      rows[t] = as_it_lies && row ? static_cast<const void*>(row) : copy;
+    }
   }
 
   /// 64 keys as columns: words of one or two elements are transposed.
-  void transpose(const E* rows, E* to) const {
-    const int64_t words = padded_width / pairing<E>;
+  void transpose(const void* const* rows, E* to) const {
+    auto* words = reinterpret_cast<uint32_t*>(to);
     for (int64_t t = 0; t < panel; t += 8)
-      for (int64_t d = 0; d < words; d += 8)
-        transpose_block(reinterpret_cast<const uint32_t*>(rows) + t * words + d, words,
-                        reinterpret_cast<uint32_t*>(to) + d * panel + t, panel);
+      for (int64_t d = 0; d < padded_width / pairing<E>; d += 8) transpose_block(rows + t, d, words + d * panel + t, panel);
   }
 
   /// 64 keys as rows, cut into panels; of 16-bit elements, two keys next to each other.
-  void interleave(const E* rows, E* to, int64_t panel_stride) const {
+  void interleave(const void* const* rows, E* to, int64_t panel_stride) const {
     for (int64_t d = 0; d < padded_width; d += panel, to += panel_stride) {
       const int64_t columns = std::min(panel, padded_width - d);
       for (int64_t t = 0; t < panel; t += pairing<E>) {
-        const E* from = rows + t * padded_width + d;
+        const E* from = static_cast<const E*>(rows[t]) + d;
         if constexpr (pairing<E> == 1) {
-          std::memcpy(to + t * panel, from, columns * sizeof(E));
+#pragma omp simd
+          for (int64_t j = 0; j < columns; ++j) to[t * panel + j] = from[j];
         } else {
+          const E* next = static_cast<const E*>(rows[t + 1]) + d;
           auto* pairs = reinterpret_cast<uint32_t*>(to + t * panel);
 #pragma omp simd
-          for (int64_t j = 0; j < columns; ++j) pairs[j] = from[j].x | static_cast<uint32_t>(from[j + padded_width].x) << 16;
+          for (int64_t j = 0; j < columns; ++j) pairs[j] = from[j].x | static_cast<uint32_t>(next[j].x) << 16;
         }
       }
     }

@@ -8,11 +8,11 @@ namespace shardproof {
 /// Eight 32-bit words, in whatever vector registers there are.
 using Words8 [[gnu::vector_size(32), gnu::aligned(4), gnu::may_alias]] = uint32_t;
 
-/// to[c][r] = from[r][c] for an 8 × 8 block of 32-bit words with the given row lengths: three rounds of shuffles, where
-/// a plain loop would load and store every word alone.
-inline void transpose_block(const uint32_t* from, int64_t from_row, uint32_t* to, int64_t to_row) {
+/// to[c · to_row + r] = rows[r][first + c] for an 8 × 8 block, in 32-bit words: three rounds of shuffles, where a plain
+/// loop would load and store every word alone.
+inline void transpose_block(const void* const* rows, int64_t first, uint32_t* to, int64_t to_row) {
   Words8 a[8], b[8];
-  for (int r = 0; r < 8; ++r) std::memcpy(&a[r], from + r * from_row, sizeof(Words8));
+  for (int r = 0; r < 8; ++r) std::memcpy(&a[r], static_cast<const uint32_t*>(rows[r]) + first, sizeof(Words8));
   for (int r = 0; r < 8; r += 2) {
     b[r] = __builtin_shufflevector(a[r], a[r + 1], 0, 8, 1, 9, 4, 12, 5, 13);
     b[r + 1] = __builtin_shufflevector(a[r], a[r + 1], 2, 10, 3, 11, 6, 14, 7, 15);

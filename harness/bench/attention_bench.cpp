@@ -54,7 +54,7 @@ void add_attention(at::ScalarType dtype, int64_t length, int64_t head_dim, Flash
        .other = attend(&Both::other),
        .target = target,
        .work = 4 * length * length * heads * head_dim,
-       .pairs = length > 2048 ? 9 : 21,
+       .pairs = length > 2048 ? 11 : 31,
        .error_ratio = [=] { return error(*both->ours, both->x) / error(*both->other, both->x); }});
 }
 
