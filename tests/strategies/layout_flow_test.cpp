@@ -33,6 +33,8 @@ TEST(LayoutFlow, PairsColwiseWithRowwise) {
   EXPECT_EQ(rules(feed_forward(), {{"up", Colwise{}}}), Rules{"unreduced-output"});
   EXPECT_EQ(rules(feed_forward(), {{"down", Colwise{}}}), Rules{"unreduced-output"});
   EXPECT_EQ(rules(feed_forward(), {{"down", Rowwise{}}}), Rules{"rowwise-input"});
+  EXPECT_NE(follow_layouts(feed_forward(), {{"down", Rowwise{}}}).faults[0].why.find("rowwise_split_input takes a whole one"),
+            std::string::npos);
   EXPECT_EQ(rules(feed_forward(), {{"up", Colwise{}}, {"down", Rowwise{{}, true}}}), Rules{"split-input"});
   EXPECT_EQ(rules(feed_forward(), {{"up", Colwise{}}, {"down", Colwise{}}}), (Rules{"colwise-input"}));
   EXPECT_EQ(rules(feed_forward(), {{"up", Rowwise{}}, {"down", Colwise{}}}), (Rules{"rowwise-input", "unreduced-output"}));
@@ -193,7 +195,30 @@ TEST(LayoutFlow, PartnersMustBeShardedAlike) {
   const Region built = region.build();
   EXPECT_EQ(rules(built, {{"a", Colwise{}}, {"b", Colwise{}}, {"out", Rowwise{}}}), Rules{});
   EXPECT_EQ(rules(built, {{"a", Colwise{}}, {"b", Colwise{{1, 1}}}, {"out", Rowwise{}}}), Rules{"partners"});
+  EXPECT_EQ(rules(built, {{"a", Colwise{{1, 3}}}, {"b", Colwise{{3, 1}}}, {"out", Rowwise{}}}), Rules{"partners"});
   EXPECT_EQ(rules(built, {{"a", Colwise{}}, {"out", Rowwise{}}}), Rules{"sharded-meets-whole"});
+}
+
+TEST(LayoutFlow, ASplitCutsWhatARankHoldsInProportion) {  // where only one part is smaller on a rank, the cut is elsewhere
+  RegionBuilder region("");
+  const auto x = region.input("x", 8);
+  const auto joined = region.concat({region.linear(x, {"a", 4, 8}), region.linear(x, {"b", 4, 8})}, "cat");
+  region.split(joined, {4, 4}, "the halves");
+  const Region built = region.build();
+  EXPECT_EQ(rules(built, {{"a", Colwise{}}, {"b", Colwise{}}}), Rules{});
+  EXPECT_EQ(rules(built, {{"a", Colwise{}}}), Rules{"packed-output"});
+}
+
+TEST(LayoutFlow, QueriesAreShardedAsKeysAndValues) {
+  Shardings plan = paired;
+  plan.erase("q");
+  EXPECT_EQ(rules(attention(4, 2, 2), plan), Rules{"sharded-meets-whole"});
+  EXPECT_EQ(repaired(attention(4, 2, 2), plan)->at("q"), Sharding(Colwise{}));
+  plan["q"] = Colwise{{1, 1}};
+  EXPECT_EQ(rules(attention(4, 2, 2), plan), Rules{"partners"});
+  for (const char* name : {"k", "v"}) plan[name] = Colwise{{1, 1}};  // each half of the heads with its key/value head
+  plan["o"] = Rowwise{{1, 1}, false};
+  EXPECT_EQ(rules(attention(4, 2, 2), plan), Rules{});
 }
 
 }  // namespace

@@ -32,6 +32,13 @@ TEST_P(ShippedPlan, HasItsPublishedSizesAtEveryDegree) {
   for (const auto& [index, published] : {std::pair{0, 0}, {2, 1}, {4, 2}})
     EXPECT_NEAR(static_cast<double>(report.per_rank[index]) * 2 / 1e9, GetParam().gigabytes[published], 0.0051);
   EXPECT_EQ(report.all_reduces, GetParam().all_reduces);
+  int64_t of_entries = 0, saved = 0;
+  for (const EntryReport& entry : report.entries) {
+    of_entries += entry.all_reduces;
+    saved += entry.saved[0];
+  }
+  EXPECT_EQ(of_entries, report.all_reduces);
+  EXPECT_EQ(report.parameters - saved, report.per_rank[0]);
 }
 
 TEST_P(ShippedPlan, RaisesNothing) {
