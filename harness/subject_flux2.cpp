@@ -16,7 +16,7 @@ Tensor image_ids(const Shape& shape) {
 /// Text ids are (0, 0, 0, position) in the pipeline, which would hide a wrong axis; here every axis tells tokens apart.
 Tensor text_ids(int64_t tokens) {
   const Tensor index = at::arange(tokens, at::kDouble);
-  return at::stack({index + 1, 2 * index + 3, 3 * index + 2, index}, 1);
+  return at::stack({index + 1, 2 * index + 3, 3 * index + 2, 5 * index + 4}, 1);
 }
 
 NamedTensors make_inputs(const Flux2Config& config, const Shape& shape, const std::string& family, uint64_t seed,

@@ -21,9 +21,9 @@ TEST(Flux2Traits, DevHasItsPublishedSize) {
 TEST(Flux2Traits, PlanNamesItsPublishedShare) {
   const ModelTraits traits = flux2_traits(flux2_preset("flux2-dev"));
   EXPECT_NEAR(static_cast<double>(test::named_parameters(traits)) / static_cast<double>(parameter_count(traits)), 0.975, 0.0005);
-  EXPECT_NEAR(test::gigabytes_per_rank(traits, 2), 33.04, 0.005);
-  EXPECT_NEAR(test::gigabytes_per_rank(traits, 4), 17.34, 0.005);
-  EXPECT_NEAR(test::gigabytes_per_rank(traits, 8), 9.48, 0.005);
+  EXPECT_EQ(test::parameters_per_rank(traits, 2), 16'519'806'976);  // 33.04 GB in bf16
+  EXPECT_EQ(test::parameters_per_rank(traits, 4), 8'668'069'888);   // 17.34 GB
+  EXPECT_EQ(test::parameters_per_rank(traits, 8), 4'742'201'344);   // 9.48 GB
 }
 
 TEST(Flux2Traits, EveryEntryMatchesOncePerBlock) {

@@ -33,9 +33,4 @@ inline int64_t parameters_per_rank(const ModelTraits& traits, int64_t degree) {
   return count;
 }
 
-/// In bf16, as the published tables give it.
-inline double gigabytes_per_rank(const ModelTraits& traits, int64_t degree) {
-  return static_cast<double>(parameters_per_rank(traits, degree)) * 2 / 1e9;
-}
-
 }  // namespace shardproof::test

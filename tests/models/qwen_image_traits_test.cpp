@@ -21,9 +21,9 @@ TEST(QwenImageTraits, HasItsPublishedSize) {
 TEST(QwenImageTraits, PlanNamesItsPublishedShare) {
   const ModelTraits traits = qwen_image_traits(qwen_image_preset("qwen-image"));
   EXPECT_NEAR(static_cast<double>(test::named_parameters(traits)) / static_cast<double>(parameter_count(traits)), 0.665, 0.0005);
-  EXPECT_NEAR(test::gigabytes_per_rank(traits, 2), 27.27, 0.005);
-  EXPECT_NEAR(test::gigabytes_per_rank(traits, 4), 20.47, 0.005);
-  EXPECT_NEAR(test::gigabytes_per_rank(traits, 8), 17.08, 0.005);
+  EXPECT_EQ(test::parameters_per_rank(traits, 2), 13'634'338'368);  // 27.27 GB in bf16
+  EXPECT_EQ(test::parameters_per_rank(traits, 4), 10'236'307'008);  // 20.47 GB
+  EXPECT_EQ(test::parameters_per_rank(traits, 8), 8'537'291'328);   // 17.0746 GB; published as 17.08, rounded twice
 }
 
 TEST(QwenImageTraits, EveryEntryMatchesOncePerBlockAndIsPlain) {

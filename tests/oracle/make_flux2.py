@@ -30,8 +30,10 @@ SUITE = {
     "h48-noguidance": Flux2Case(no_guidance=True, text_ids_distinct=True, seed=32),
     "h48-heads3-odd": Flux2Case(heads=3, head_dim=16, axes=(4, 4, 4, 4), height_patches=5, width_patches=7, text_tokens=11,
                                 text_ids_distinct=True, seed=33),
+    # Without guidance: so few channels leave much to sin and cos of guidance * 1000, where fp32 alone costs 2e-5.
     "h64-batch2-ratio": Flux2Case(heads=4, head_dim=16, axes=(2, 4, 6, 4), batch=2, single_layers=3, joint_dim=40,
-                                  mlp_ratio=2.5, rope_theta=10000, timestep_channels=64, text_ids_distinct=True, seed=34),
+                                  mlp_ratio=2.5, rope_theta=10000, timestep_channels=64, no_guidance=True,
+                                  text_ids_distinct=True, seed=34),
     "h128-sharded": Flux2Case(heads=8, head_dim=16, axes=(4, 4, 4, 4), joint_dim=48, text_ids_distinct=True,
                               max_shard_size="700KB", seed=35),
     "h384-heads24": Flux2Case(heads=24, head_dim=16, axes=(4, 4, 4, 4), layers=1, single_layers=2, joint_dim=64,
