@@ -2,7 +2,9 @@
 
 #include "core/error.hpp"
 #include "kernels/exec.hpp"
+#include "kernels/lane_sum.hpp"
 #include "kernels/views.hpp"
+#include "kernels/wide.hpp"
 
 #include <cmath>
 
@@ -14,16 +16,11 @@ template <class T>
 KOKKOS_INLINE_FUNCTION void normalise_row(const T* x, const T* weight, const T* bias, T* out, int64_t width,
                                           AccumulateOf<T> eps) {
   using A = AccumulateOf<T>;
-  A sum = 0;
-#pragma omp simd reduction(+ : sum)
-  for (int64_t c = 0; c < width; ++c) sum += widen(x[c]);
-  const A mean = sum / static_cast<A>(width);
-  A squares = 0;
-#pragma omp simd reduction(+ : squares)
-  for (int64_t c = 0; c < width; ++c) {
+  const A mean = lane_sum<A>(width, [x](int64_t c) { return widen(x[c]); }) / static_cast<A>(width);
+  const A squares = lane_sum<A>(width, [x, mean](int64_t c) {
     const A centred = widen(x[c]) - mean;
-    squares += centred * centred;
-  }
+    return centred * centred;
+  });
   const A scale = 1 / std::sqrt(squares / static_cast<A>(width) + eps);
   if (!weight && !bias) {
 #pragma omp simd
@@ -44,10 +41,12 @@ void normalise(const Tensor& x, const Tensor& weight, const Tensor& bias, double
   const T* b = bias.defined() ? static_cast<const T*>(bias.data_ptr()) : nullptr;
   const auto width = static_cast<int64_t>(in.extent(1));
   Kokkos::parallel_for(
-      "shardproof::layer_norm", Kokkos::RangePolicy<>(0, in.extent(0)), KOKKOS_LAMBDA(int64_t row) {
+      "shardproof::layer_norm", Kokkos::RangePolicy<>(0, in.extent(0)), Widest{KOKKOS_LAMBDA(int64_t row) {
         normalise_row<T>(&in(row, 0), w, b, &result(row, 0), width, static_cast<AccumulateOf<T>>(eps));
-      });
 }
+}  // namespace
+);
+}  // namespace shardproof
 
 Tensor channel_operand(std::string_view what, const std::optional<Tensor>& operand, const Tensor& x) {
   if (!operand) return {};

@@ -3,6 +3,7 @@
 #include "core/error.hpp"
 #include "kernels/exec.hpp"
 #include "kernels/views.hpp"
+#include "kernels/wide.hpp"
 
 #include <cmath>
 
@@ -45,8 +46,11 @@ void merge_rows(const Attended& into, const Attended& other) {
   const auto width = static_cast<int64_t>(out.extent(1));
   Kokkos::parallel_for(
       "shardproof::merge_partial", Kokkos::RangePolicy<>(0, out.extent(0)),
-      KOKKOS_LAMBDA(int64_t row) { merge_row<T, U, W>(&out(row, 0), lse(row), &extra(row, 0), extra_lse(row), width); });
+      Widest{KOKKOS_LAMBDA(int64_t row) { merge_row<T, U, W>(&out(row, 0), lse(row), &extra(row, 0), extra_lse(row), width);
 }
+}  // namespace
+);
+}  // namespace shardproof
 
 }  // namespace
 

@@ -2,6 +2,7 @@
 
 #include "kernels/vector_exp.hpp"
 #include "kernels/views.hpp"
+#include "kernels/wide.hpp"
 
 #include <cmath>
 
@@ -61,37 +62,23 @@ KOKKOS_INLINE_FUNCTION A weigh(const A* scores, W* weights, int64_t count, A sca
   return sum;
 }
 
-/// The same two loops as functions, for the widest registers of the processor that runs them: the build is for
-/// processors that need not have 512-bit ones.
+/// The same two loops as functions, for the widest registers there are.
 template <class W>
 struct SoftmaxLoops {
   float (*largest)(const float* scores, int64_t count);
   float (*weigh)(const float* scores, W* weights, int64_t count, float scale, float top);
 };
 
-namespace wide {
-
-#define SHARDPROOF_WIDE [[gnu::target("avx512f,avx512bw,avx512dq,avx512vl,prefer-vector-width=512")]]
-
-SHARDPROOF_WIDE inline float largest(const float* scores, int64_t count) { return shardproof::largest(scores, count); }
+SHARDPROOF_WIDE inline float largest_wide(const float* scores, int64_t count) { return largest(scores, count); }
 
 template <class W>
-SHARDPROOF_WIDE float weigh(const float* scores, W* weights, int64_t count, float scale, float top) {
-  return shardproof::weigh(scores, weights, count, scale, top);
+SHARDPROOF_WIDE float weigh_wide(const float* scores, W* weights, int64_t count, float scale, float top) {
+  return weigh(scores, weights, count, scale, top);
 }
-
-#undef SHARDPROOF_WIDE
-
-inline bool supported() {
-  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
-         __builtin_cpu_supports("avx512vl");
-}
-
-}  // namespace wide
 
 template <class W>
 SoftmaxLoops<W> softmax_loops() {
-  return wide::supported() ? SoftmaxLoops<W>{wide::largest, wide::weigh<W>} : SoftmaxLoops<W>{largest<float>, weigh<float, W>};
+  return has_wide_registers() ? SoftmaxLoops<W>{largest_wide, weigh_wide<W>} : SoftmaxLoops<W>{largest<float>, weigh<float, W>};
 }
 
 }  // namespace shardproof

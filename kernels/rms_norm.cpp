@@ -2,7 +2,9 @@
 
 #include "core/error.hpp"
 #include "kernels/exec.hpp"
+#include "kernels/lane_sum.hpp"
 #include "kernels/views.hpp"
+#include "kernels/wide.hpp"
 
 #include <cmath>
 
@@ -12,12 +14,10 @@ namespace {
 template <class T>
 KOKKOS_INLINE_FUNCTION void normalise_row(const T* x, const T* weight, T* out, int64_t width, AccumulateOf<T> eps) {
   using A = AccumulateOf<T>;
-  A squares = 0;
-#pragma omp simd reduction(+ : squares)
-  for (int64_t c = 0; c < width; ++c) {
+  const A squares = lane_sum<A>(width, [x](int64_t c) {
     const A value = widen(x[c]);
-    squares += value * value;
-  }
+    return value * value;
+  });
   const A scale = 1 / std::sqrt(squares / static_cast<A>(width) + eps);
 #pragma omp simd
   for (int64_t c = 0; c < width; ++c) out[c] = narrow<T>(widen(x[c]) * scale * widen(weight[c]));
@@ -29,11 +29,13 @@ void normalise(const Tensor& x, const Tensor& weight, double eps, const Tensor& 
   const auto result = rows_view<T>(out);
   const auto w = flat_view<const T>(weight);
   Kokkos::parallel_for(
-      "shardproof::rms_norm", Kokkos::RangePolicy<>(0, in.extent(0)), KOKKOS_LAMBDA(int64_t row) {
+      "shardproof::rms_norm", Kokkos::RangePolicy<>(0, in.extent(0)), Widest{KOKKOS_LAMBDA(int64_t row) {
         normalise_row<T>(&in(row, 0), w.data(), &result(row, 0), static_cast<int64_t>(in.extent(1)),
                          static_cast<AccumulateOf<T>>(eps));
-      });
 }
+}  // namespace
+);
+}  // namespace shardproof
 
 }  // namespace
 

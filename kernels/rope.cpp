@@ -4,6 +4,7 @@
 #include "core/error.hpp"
 #include "kernels/exec.hpp"
 #include "kernels/views.hpp"
+#include "kernels/wide.hpp"
 
 #include <cmath>
 #include <vector>
@@ -47,14 +48,16 @@ void turn(const Tensor& x, const Tensor& cos, const Tensor& sin, const Tensor& o
   const auto result = flat_view<T>(out);
   const auto c = rows_view<const A>(cos), s = rows_view<const A>(sin);
   Kokkos::parallel_for(
-      "shardproof::rope::apply", Kokkos::RangePolicy<>(0, x.size(0) * tokens), KOKKOS_LAMBDA(int64_t row) {
+      "shardproof::rope::apply", Kokkos::RangePolicy<>(0, x.size(0) * tokens), Widest{KOKKOS_LAMBDA(int64_t row) {
         const int64_t token = row % tokens;
         for (int64_t head = 0; head < heads; ++head) {
-          const int64_t at = (row * heads + head) * width;
-          turn_head<T>(in.data() + at, &c(token, 0), &s(token, 0), result.data() + at, width);
+    const int64_t at = (row * heads + head) * width;
+    turn_head<T>(in.data() + at, &c(token, 0), &s(token, 0), result.data() + at, width);
         }
-      });
 }
+}  // namespace
+);
+}  // namespace shardproof
 
 }  // namespace
 
