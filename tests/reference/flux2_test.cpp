@@ -13,18 +13,20 @@ TEST(ReferenceFlux2, AgreesWithDiffusers) { test::expect_agreement_with_diffuser
 
 TEST(ReferenceFlux2, EveryParameterAndInputMatters) { test::expect_everything_to_matter("flux2", make); }
 
-/// With gates of 0 silu is 0, and a block is what its attention alone makes of it.
+/// The second half of the fused projection is not what SiLU bends: twice of it is twice the feed-forward.
 TEST(ReferenceFlux2, TheFirstHalfOfTheFusedProjectionIsTheGate) {
-  test::StoredOracle stored = test::read_oracle("flux2", at::kDouble);
-  const auto config = parse_flux2_config(stored.config, "config.json");
+  const test::StoredOracle stored = test::read_oracle("flux2", at::kDouble);
+  const int64_t mlp = parse_flux2_config(stored.config, "config.json").mlp_hidden();
   const std::string ff = "transformer_blocks.0.ff.";
-  const int64_t mlp = config.mlp_hidden();
-  Tensor linear_in = stored.weights.at(ff + "linear_in.weight").clone();
-  linear_in.slice(0, 0, mlp).zero_();
-  stored.weights[ff + "linear_in.weight"] = linear_in;
-  const Tensor gates_of_zero = make(stored).forward(stored.inputs);
-  stored.weights[ff + "linear_out.weight"] = at::zeros_like(stored.weights.at(ff + "linear_out.weight"));
-  EXPECT_LE(test::relative_l2(make(stored).forward(stored.inputs), gates_of_zero), 1e-15);
+  test::StoredOracle up_doubled = stored, gate_doubled = stored, out_doubled = stored;
+  up_doubled.weights[ff + "linear_in.weight"] = stored.weights.at(ff + "linear_in.weight").clone();
+  up_doubled.weights.at(ff + "linear_in.weight").slice(0, mlp).mul_(2);
+  gate_doubled.weights[ff + "linear_in.weight"] = stored.weights.at(ff + "linear_in.weight").clone();
+  gate_doubled.weights.at(ff + "linear_in.weight").slice(0, 0, mlp).mul_(2);
+  out_doubled.weights[ff + "linear_out.weight"] = stored.weights.at(ff + "linear_out.weight") * 2;
+  const Tensor expected = make(out_doubled).forward(stored.inputs);
+  EXPECT_LE(test::relative_l2(make(up_doubled).forward(stored.inputs), expected), 1e-13);
+  EXPECT_GT(test::relative_l2(make(gate_doubled).forward(stored.inputs), expected), 1e-4);
 }
 
 }  // namespace
