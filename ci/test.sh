@@ -15,11 +15,13 @@ step "build (preset ci)"
 cmake --preset ci >build/configure.log 2>&1 || { tail -n 20 build/configure.log >&2; exit 1; }
 cmake --build --preset ci >build/build.log 2>&1 || { grep -E 'error|FAILED' build/build.log | head -n 30 >&2; exit 1; }
 
-step "oracle: real diffusers writes the committed checkpoint again, and others of other sizes"
+step "oracle: real diffusers writes the committed checkpoints again, and others of other sizes"
 oracle=build/oracle-venv/bin/python
-"$oracle" tests/oracle/check_flux1.py
 rm -rf build/oracle-suite
-"$oracle" tests/oracle/make_flux1.py --suite build/oracle-suite
+for family in flux1 flux2 qwen_image; do
+  "$oracle" tests/oracle/check_$family.py
+  "$oracle" tests/oracle/make_$family.py --suite build/oracle-suite/$family
+done
 export SHARDPROOF_ORACLE_SUITE="$PWD/build/oracle-suite"
 
 step "reports"
