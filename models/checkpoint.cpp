@@ -35,7 +35,8 @@ std::string weights_found(const fs::path& folder) {
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(folder, error)) {
     const std::string extension = entry.path().extension().string();
-    if (extension == ".safetensors" || extension == ".bin" || extension == ".pt" || extension == ".pth" || extension == ".ckpt")
+    if (extension == ".safetensors" || extension == ".bin" || extension == ".pt" || extension == ".pth" || extension == ".ckpt" ||
+        extension == ".flashpack")
       found.push_back(entry.path().filename().string());
   }
   std::sort(found.begin(), found.end());
@@ -53,6 +54,31 @@ void check_folder(const fs::path& folder) {
     fail_input(subsystem, "{}: is a pipeline folder; accepted: its model folder, e.g. {}", folder.string(),
                (folder / "transformer").string());
   fail_input(subsystem, "{}: has no config.json", folder.string());
+}
+
+/// Weights that would silently not be used, or are not a model's: each is refused with what to do instead.
+void check_companions(const fs::path& folder) {
+  for (const char* adapter : {"adapter_config.json", "adapter_model.safetensors", "pytorch_lora_weights.safetensors", "pytorch_lora_weights.bin"})
+    if (is_file(folder / adapter))
+      fail_input(subsystem, "{}: holds a LoRA adapter ({}), which is not applied; accepted: a folder whose adapter was fused into its weights",
+                 folder.string(), adapter);
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(folder, error)) {
+    const std::string name = entry.path().filename().string();
+    if (name.starts_with("tp-") && name.ends_with(".safetensors"))
+      fail_input(subsystem, "{}: holds the shards of a tensor-parallel run ({}): it cannot be sharded again; accepted: the gathered checkpoint",
+                 folder.string(), name);
+    if (name.ends_with(".flashpack"))
+      fail_input(subsystem, "{}: holds flashpack weights ({}); accepted: safetensors files", folder.string(), name);
+  }
+}
+
+/// Adapter tensors inside a checkpoint, whatever the file is called.
+void check_adapter_tensors(const fs::path& folder, const std::vector<std::string>& names) {
+  for (const auto& name : names)
+    for (const char* mark : {".lora_A.", ".lora_B.", ".lora_up.", ".lora_down.", ".lora.up.", ".lora.down."})
+      if (name.find(mark) != std::string::npos)
+        fail_input(subsystem, "{}: tensor {} belongs to a LoRA adapter, which is not applied; accepted: fused weights", folder.string(), quoted_name(name));
 }
 
 /// The index's weight_map, tensor name to file name, with file names checked to be plain names (as diffusers does).
@@ -86,6 +112,7 @@ std::map<std::string, std::string> read_weight_map(const fs::path& index) {
 
 Checkpoint::Checkpoint(const fs::path& folder) : folder_(folder) {
   check_folder(folder);
+  check_companions(folder);
   config_ = read_json(folder / "config.json");
   if (!config_.is_object()) fail_input(subsystem, "{}: is not a JSON object", config_source());
   if (is_file(folder / index_name)) {
@@ -96,6 +123,7 @@ Checkpoint::Checkpoint(const fs::path& folder) : folder_(folder) {
     fail_input(subsystem, "{}: neither {} nor {} is there (found: {}); only safetensors files without a variant are read",
                folder.string(), single_name, index_name, weights_found(folder));
   }
+  check_adapter_tensors(folder, names());
 }
 
 std::string Checkpoint::config_source() const { return (folder_ / "config.json").string(); }

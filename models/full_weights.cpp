@@ -6,7 +6,7 @@ FullWeights::FullWeights(WeightSource& source, at::ScalarType dtype) {
   const int64_t before = source.bytes_read();
   for (const std::string& name : source.names()) {
     Tensor tensor = source.read(name);
-    if (tensor.is_floating_point()) tensor = tensor.to(dtype);
+    if (tensor.is_floating_point() && dtype != at::ScalarType::Undefined) tensor = tensor.to(dtype);
     infos_[name] = {tensor.scalar_type(), tensor.sizes().vec()};
     tensors_[name] = std::move(tensor);
   }

@@ -11,7 +11,7 @@ namespace shardproof {
 /// cut from memory. (`sharded` loading reads slices only; both give the same bits.)
 class FullWeights final : public WeightSource {
  public:
-  /// Reads all of `source`. Floating-point tensors are cast to `dtype`.
+  /// Reads all of `source`. Floating-point tensors are cast to `dtype`, or with `Undefined` stay as they are.
   FullWeights(WeightSource& source, at::ScalarType dtype);
 
   std::vector<std::string> names() const override;

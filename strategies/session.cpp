@@ -4,6 +4,7 @@
 #include "core/hash.hpp"
 #include "core/shard.hpp"
 #include "strategies/attention_choice.hpp"
+#include "strategies/shard_slices.hpp"
 #include "strategies/split_probe.hpp"
 
 #include <algorithm>
@@ -83,17 +84,18 @@ void Session::change_attention(std::unique_ptr<AttentionBackend> attention) {
   attention_ = std::make_unique<Metered>(strategy_.attention(mesh_, std::move(attention), meter_), meter_);
 }
 
-Tensor Session::read(const std::string& name, const std::vector<int64_t>& shape, const Slice& slice) {
+Tensor Session::read(const std::string& name, const std::vector<int64_t>& shape, const Slice& slice, std::vector<Slice> by_rank) {
   require(weights_, name, shape);
   Tensor tensor = weights_.read(name, slice).to(dtype_);
   weight_bytes_ += static_cast<int64_t>(tensor.nbytes());
-  if (slice.ranges.empty()) replicated_[name] = tensor;
+  held_[name] = {tensor, shape, slice, slice.ranges.empty() ? std::vector<Slice>{} : std::move(by_rank)};
   return tensor;
 }
 
 std::map<std::string, uint64_t> Session::replicated_hashes() const {
   std::map<std::string, uint64_t> hashes;
-  for (const auto& [name, tensor] : replicated_) hashes[name] = tensor_hash(tensor);
+  for (const auto& [name, held] : held_)
+    if (held.slice.ranges.empty()) hashes[name] = tensor_hash(held.tensor);
   return hashes;
 }
 
@@ -102,13 +104,15 @@ Tensor Session::parameter(const std::string& name, const std::vector<int64_t>& s
 ShardedLinear Session::linear(const std::string& name, int64_t out_features, int64_t in_features, bool has_bias) {
   const Sharding sharding = plan_entry(plan_, name).sharding;
   Communicator& tp = mesh_.axis(Axis::tp);
-  Slice rows, columns{1, {}};
-  if (const auto* colwise = std::get_if<Colwise>(&sharding)) rows.ranges = packed_share(out_features, colwise->blocks, tp.size(), tp.rank());
-  if (const auto* rowwise = std::get_if<Rowwise>(&sharding))
-    columns.ranges = packed_share(in_features, rowwise->blocks, tp.size(), tp.rank());
-  Tensor weight = read(name + ".weight", {out_features, in_features}, rows.ranges.empty() ? columns : rows);
+  std::vector<Slice> weights, biases;
+  for (int rank = 0; rank < tp.size(); ++rank) {
+    const LinearSlices slices = linear_slices(sharding, out_features, in_features, tp.size(), rank);
+    weights.push_back(slices.weight);
+    biases.push_back(slices.bias);
+  }
+  Tensor weight = read(name + ".weight", {out_features, in_features}, weights[tp.rank()], weights);
   std::optional<Tensor> bias;
-  if (has_bias) bias = read(name + ".bias", {out_features}, rows);
+  if (has_bias) bias = read(name + ".bias", {out_features}, biases[tp.rank()], biases);
   return {name, sharding, std::move(weight), std::move(bias), &tp};
 }
 

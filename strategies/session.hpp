@@ -11,6 +11,14 @@
 
 namespace shardproof {
 
+/// One parameter as a rank holds it: a slice of a tensor of `shape`.
+struct HeldParameter {
+  Tensor tensor;
+  std::vector<int64_t> shape;
+  Slice slice;                        ///< this rank's
+  std::vector<Slice> slices_by_rank;  ///< every tp rank's; empty for a parameter that all hold whole
+};
+
 /// One rank's running model under a strategy: the only interpreter of a plan. It reads this rank's slices of the
 /// weights, cuts the inputs, runs the model, and gathers the output, so that every rank gives whole inputs and gets the
 /// whole output. Collective over the world: every rank builds and runs the same.
@@ -36,6 +44,9 @@ class Session final : public ModuleSource {
   /// The most bytes of keys and values that this rank's attention held at once.
   int64_t peak_key_value_bytes() const { return meter_.peak_bytes(); }
 
+  /// All parameters by name. They are the model's own tensors.
+  const std::map<std::string, HeldParameter>& parameters() const { return held_; }
+
   /// Hashes of the parameters that every rank holds whole, by name; for a check that they are equal.
   std::map<std::string, uint64_t> replicated_hashes() const;
 
@@ -43,7 +54,7 @@ class Session final : public ModuleSource {
   Tensor parameter(const std::string& name, const std::vector<int64_t>& shape) override;
 
  private:
-  Tensor read(const std::string& name, const std::vector<int64_t>& shape, const Slice& slice);
+  Tensor read(const std::string& name, const std::vector<int64_t>& shape, const Slice& slice, std::vector<Slice> by_rank = {});
   NamedTensors cut(const NamedTensors& inputs) const;
   Tensor run(const NamedTensors& local, Probe& probe);
   Tensor gather(Tensor output, const NamedTensors& inputs) const;
@@ -59,7 +70,7 @@ class Session final : public ModuleSource {
   KeyValueMeter meter_;
   std::unique_ptr<AttentionBackend> attention_;
   int64_t weight_bytes_ = 0;
-  std::map<std::string, Tensor> replicated_;
+  std::map<std::string, HeldParameter> held_;
   std::unique_ptr<Model> model_;
 };
 

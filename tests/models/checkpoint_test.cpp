@@ -182,6 +182,23 @@ TEST(Checkpoint, WhatIsNotACheckpointIsSaid) {
   expect_refused(folder, HasSubstr("is there"));
 }
 
+/// What diffusers refuses with tensor parallelism, or would quietly leave unused: never a silent fallback.
+TEST(Checkpoint, RefusesWeightsThatAreNotPlain) {
+  for (const auto& [file, words] : {std::pair<const char*, std::vector<std::string>>{"adapter_config.json", {"LoRA", "adapter_config.json", "fused"}},
+                                    {"pytorch_lora_weights.safetensors", {"LoRA", "pytorch_lora_weights"}},
+                                    {"tp-0-of-4.safetensors", {"tp-0-of-4", "sharded again", "gathered"}},
+                                    {"model.flashpack", {"flashpack", "safetensors"}}}) {
+    const test::TempDir folder;
+    write_sharded(folder);
+    test::write_file(folder / file, "{}");
+    for (const auto& word : words) expect_refused(folder, HasSubstr(word));
+  }
+  const test::TempDir folder;
+  test::write_file(folder / "config.json", "{}");
+  test::write_safetensors(folder / single_name, Tensors{{"blocks.0.to_q.lora_A.weight", at::zeros({1})}});
+  expect_refused(folder, AllOf(HasSubstr("lora_A"), HasSubstr("fused")));
+}
+
 TEST(Checkpoint, HashTellsWeightsApartAndIgnoresTheConfiguration) {
   const test::TempDir folder;
   write_sharded(folder);

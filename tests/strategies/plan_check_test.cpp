@@ -161,6 +161,23 @@ TEST(PlanCheck, APlanOfOneBlockOnlyIsFollowedInThatBlock) {
   EXPECT_EQ(right.all_reduces, 1);
 }
 
+TEST(PlanCheck, ASlipInAKeyIsOneFault) {  // not a missing partner as well
+  const auto& subject = plan_subject("flux2");
+  PlanEntries plan = subject.plan;
+  plan.erase("transformer_blocks.*.ff.linear_out");
+  plan["transformer_blocks.*.ff.linear_ou"] = Rowwise{};
+  plan["transformer_blocks.*.ff.linear_in"] = Colwise{};
+  const PlanReport report = check_plan(subject.dataflow, plan, {2});
+  ASSERT_EQ(report.faults.size(), 2u) << faults_text(report);
+  EXPECT_EQ(fault_text(report.faults[0]),
+            "\"transformer_blocks.*.ff.linear_ou\": \"rowwise\" matches nothing: the model has no module "
+            "transformer_blocks.0.ff.linear_ou; did you "
+            "mean {\"transformer_blocks.*.ff.linear_out\":\"rowwise\"}");
+  ASSERT_TRUE(report.repaired);
+  EXPECT_EQ(plan_json(*report.repaired), plan_json(subject.plan));
+  EXPECT_EQ(report.all_reduces, 8 * 3 + 48);  // what the plan as it is does
+}
+
 TEST(PlanCheck, TwoEntriesForOneModuleAreAFault) {
   const auto& subject = plan_subject("flux1");
   PlanEntries plan = subject.plan;
