@@ -40,13 +40,11 @@ void normalise(const Tensor& x, const Tensor& weight, const Tensor& bias, double
   const T* w = weight.defined() ? static_cast<const T*>(weight.data_ptr()) : nullptr;
   const T* b = bias.defined() ? static_cast<const T*>(bias.data_ptr()) : nullptr;
   const auto width = static_cast<int64_t>(in.extent(1));
-  Kokkos::parallel_for(
-      "shardproof::layer_norm", Kokkos::RangePolicy<>(0, in.extent(0)), Widest{KOKKOS_LAMBDA(int64_t row) {
+  parallel_wide(
+      "shardproof::layer_norm", in.extent(0), KOKKOS_LAMBDA(int64_t row) {
         normalise_row<T>(&in(row, 0), w, b, &result(row, 0), width, static_cast<AccumulateOf<T>>(eps));
+      });
 }
-}  // namespace
-);
-}  // namespace shardproof
 
 Tensor channel_operand(std::string_view what, const std::optional<Tensor>& operand, const Tensor& x) {
   if (!operand) return {};

@@ -44,13 +44,10 @@ void merge_rows(const Attended& into, const Attended& other) {
   const auto lse = flat_view<W>(into.lse_BSH);
   const auto extra_lse = flat_view<const W>(other.lse_BSH);
   const auto width = static_cast<int64_t>(out.extent(1));
-  Kokkos::parallel_for(
-      "shardproof::merge_partial", Kokkos::RangePolicy<>(0, out.extent(0)),
-      Widest{KOKKOS_LAMBDA(int64_t row) { merge_row<T, U, W>(&out(row, 0), lse(row), &extra(row, 0), extra_lse(row), width);
+  parallel_wide(
+      "shardproof::merge_partial", out.extent(0),
+      KOKKOS_LAMBDA(int64_t row) { merge_row<T, U, W>(&out(row, 0), lse(row), &extra(row, 0), extra_lse(row), width); });
 }
-}  // namespace
-);
-}  // namespace shardproof
 
 }  // namespace
 

@@ -18,30 +18,27 @@ void modulate_rows(const Tensor& x, const Tensor& scale, const Tensor& shift, co
   const int64_t tokens = x.size(1), width = x.size(2);
   const auto in = rows_view<const T>(x), a = rows_view<const T>(scale), b = rows_view<const T>(shift);
   const auto result = rows_view<T>(out);
-  Kokkos::parallel_for(
-      "shardproof::modulate", Kokkos::RangePolicy<>(0, in.extent(0)), Widest{KOKKOS_LAMBDA(int64_t row) {
+  parallel_wide(
+      "shardproof::modulate", in.extent(0), KOKKOS_LAMBDA(int64_t row) {
         const T *xs = &in(row, 0), *scales = &a(row / tokens, 0), *shifts = &b(row / tokens, 0);
         T* outs = &result(row, 0);
 #pragma omp simd
         for (int64_t c = 0; c < width; ++c) outs[c] = narrow<T>(widen(xs[c]) * (1 + widen(scales[c])) + widen(shifts[c]));
+      });
 }
-}  // namespace
-);
-}  // namespace shardproof
 
 template <class T>
 void gate_rows(const Tensor& residual, const Tensor& gate, const Tensor& x, const Tensor& out) {
   const int64_t tokens = x.size(1), width = x.size(2);
   const auto base = rows_view<const T>(residual), g = rows_view<const T>(gate), in = rows_view<const T>(x);
   const auto result = rows_view<T>(out);
-  Kokkos::parallel_for(
-      "shardproof::gate_residual", Kokkos::RangePolicy<>(0, in.extent(0)), Widest{KOKKOS_LAMBDA(int64_t row) {
+  parallel_wide(
+      "shardproof::gate_residual", in.extent(0), KOKKOS_LAMBDA(int64_t row) {
         const T *bases = &base(row, 0), *gates = &g(row / tokens, 0), *xs = &in(row, 0);
         T* outs = &result(row, 0);
 #pragma omp simd
         for (int64_t c = 0; c < width; ++c) outs[c] = narrow<T>(widen(bases[c]) + widen(gates[c]) * widen(xs[c]));
-}
-});
+      });
 }
 
 }  // namespace

@@ -11,31 +11,43 @@
 namespace shardproof {
 namespace {
 
+/// 1 / √(mean(x²) + eps) of one row.
 template <class T>
-KOKKOS_INLINE_FUNCTION void normalise_row(const T* x, const T* weight, T* out, int64_t width, AccumulateOf<T> eps) {
+KOKKOS_INLINE_FUNCTION AccumulateOf<T> row_scale(const T* x, int64_t width, AccumulateOf<T> eps) {
   using A = AccumulateOf<T>;
   const A squares = lane_sum<A>(width, [x](int64_t c) {
     const A value = widen(x[c]);
     return value * value;
   });
-  const A scale = 1 / std::sqrt(squares / static_cast<A>(width) + eps);
-#pragma omp simd
-  for (int64_t c = 0; c < width; ++c) out[c] = narrow<T>(widen(x[c]) * scale * widen(weight[c]));
+  return 1 / std::sqrt(squares / static_cast<A>(width) + eps);
 }
+
+/// Rows of a head are short: several scales are worked out before the first is used, or each row would wait for its
+/// own sum, root and division.
+constexpr int64_t rows_at_once = 8;
 
 template <class T>
 void normalise(const Tensor& x, const Tensor& weight, double eps, const Tensor& out) {
+  using A = AccumulateOf<T>;
   const auto in = rows_view<const T>(x);
   const auto result = rows_view<T>(out);
   const auto w = flat_view<const T>(weight);
-  Kokkos::parallel_for(
-      "shardproof::rms_norm", Kokkos::RangePolicy<>(0, in.extent(0)), Widest{KOKKOS_LAMBDA(int64_t row) {
-        normalise_row<T>(&in(row, 0), w.data(), &result(row, 0), static_cast<int64_t>(in.extent(1)),
-                         static_cast<AccumulateOf<T>>(eps));
+  const auto rows = static_cast<int64_t>(in.extent(0)), width = static_cast<int64_t>(in.extent(1));
+  parallel_wide(
+      "shardproof::rms_norm", (rows + rows_at_once - 1) / rows_at_once, KOKKOS_LAMBDA(int64_t part) {
+        const int64_t first = part * rows_at_once, here = rows - first < rows_at_once ? rows - first : rows_at_once;
+        const T *xs = in.data() + first * width, *weights = w.data();
+        T* outs = result.data() + first * width;
+        A scales[rows_at_once];
+        for (int64_t i = 0; i < here; ++i) scales[i] = row_scale(xs + i * width, width, static_cast<A>(eps));
+        for (int64_t i = 0; i < here; ++i) {
+          const int64_t row = i * width;
+          const A scale = scales[i];
+#pragma omp simd
+          for (int64_t c = 0; c < width; ++c) outs[row + c] = narrow<T>(widen(xs[row + c]) * scale * widen(weights[c]));
+        }
+      });
 }
-}  // namespace
-);
-}  // namespace shardproof
 
 }  // namespace
 

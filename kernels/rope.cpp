@@ -47,17 +47,15 @@ void turn(const Tensor& x, const Tensor& cos, const Tensor& sin, const Tensor& o
   const auto in = flat_view<const T>(x);
   const auto result = flat_view<T>(out);
   const auto c = rows_view<const A>(cos), s = rows_view<const A>(sin);
-  Kokkos::parallel_for(
-      "shardproof::rope::apply", Kokkos::RangePolicy<>(0, x.size(0) * tokens), Widest{KOKKOS_LAMBDA(int64_t row) {
+  parallel_wide(
+      "shardproof::rope::apply", x.size(0) * tokens, KOKKOS_LAMBDA(int64_t row) {
         const int64_t token = row % tokens;
         for (int64_t head = 0; head < heads; ++head) {
-    const int64_t at = (row * heads + head) * width;
-    turn_head<T>(in.data() + at, &c(token, 0), &s(token, 0), result.data() + at, width);
+          const int64_t at = (row * heads + head) * width;
+          turn_head<T>(in.data() + at, &c(token, 0), &s(token, 0), result.data() + at, width);
         }
+      });
 }
-}  // namespace
-);
-}  // namespace shardproof
 
 }  // namespace
 

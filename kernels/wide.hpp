@@ -1,5 +1,7 @@
 #pragma once
 
+#include <Kokkos_Core.hpp>
+
 #include <cstdint>
 
 /// Loops compiled twice, for the build's own registers and for 512-bit ones, and chosen when they run: the build is for
@@ -28,5 +30,11 @@ struct Widest {
 
   void operator()(int64_t i) const { wide ? call_wide(body, i) : body(i); }
 };
+
+/// Kokkos::parallel_for over 0 ≤ i < count with such a body.
+template <class Body>
+void parallel_wide(const char* label, int64_t count, const Body& body) {
+  Kokkos::parallel_for(label, Kokkos::RangePolicy<>(0, count), Widest<Body>{body});
+}
 
 }  // namespace shardproof
