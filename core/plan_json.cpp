@@ -122,6 +122,13 @@ Json plan_json(const std::map<std::string, Sharding>& plan) {
   return json;
 }
 
+std::string plan_text(const std::map<std::string, Sharding>& plan) {
+  std::vector<std::string> lines;
+  for (const auto& [key, sharding] : plan)
+    lines.push_back(fmt::format("  {}: {}", Json(key).dump(), style_json(sharding).dump()));
+  return fmt::format("{{\n{}\n}}\n", fmt::join(lines, ",\n"));
+}
+
 std::vector<int64_t> lowest_terms(const std::vector<int64_t>& blocks) {
   int64_t divisor = 0;
   for (const int64_t block : blocks) divisor = std::gcd(divisor, block);

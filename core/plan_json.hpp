@@ -34,6 +34,9 @@ Json style_json(const Sharding& sharding);
 /// A plan as `parse_plan` reads it; blocks in their lowest terms.
 Json plan_json(const std::map<std::string, Sharding>& plan);
 
+/// The same for people: one entry a line.
+std::string plan_text(const std::map<std::string, Sharding>& plan);
+
 /// [3072, 12288] → [1, 4]: the same blocks as the smallest proportions.
 std::vector<int64_t> lowest_terms(const std::vector<int64_t>& blocks);
 

@@ -34,7 +34,7 @@ std::vector<int64_t> parse_degrees(const std::string& list) {
 }
 
 int show(const Options& o) {
-  fmt::print("{}\n", plan_json(load_planned_model(o.model).tp_plan).dump(2));
+  fmt::print("{}", plan_text(load_planned_model(o.model).tp_plan));
   return exit_status::passed;
 }
 

@@ -31,7 +31,7 @@ std::vector<int64_t> divisors(int64_t number) {
 class Check {
  public:
   Check(const Dataflow& dataflow, const PlanEntries& plan, const std::vector<int64_t>& degrees)
-      : dataflow_(dataflow), plan_(plan), tree_(module_tree(dataflow)) {
+      : dataflow_(dataflow), plan_(plan), meant_(plan), tree_(module_tree(dataflow)) {
     report_.degrees = degrees;
     for (const int64_t degree : degrees) {
       if (degree < 1) fail_input("plan", "tp {} is out of range; accepted: whole numbers from 1", degree);
@@ -40,38 +40,39 @@ class Check {
   }
 
   PlanReport run() {
-    keys();
-    heads();
-    for (const Region& region : dataflow_.regions)
-      for (const Variant& variant : variants(region)) follow(region, variant);
-    report_.legal_degrees = divisors(divisor_);
+    find();
     entries();
     repair();
     return std::move(report_);
   }
 
  private:
+  void find() {
+    keys();
+    heads();
+    for (const Region& region : dataflow_.regions)
+      for (const Variant& variant : variants(region)) follow(region, variant);
+    report_.legal_degrees = divisors(divisor_);
+  }
+
+  /// A key that is wrong is taken for the one that was probably meant, so that one slip is one fault.
   void keys() {
     for (const auto& [key, sharding] : plan_) {
       const KeyMatch match = match_key(key, tree_);
-      if (match.fault) {
-        PlanFault fault{"key", key, sharding, {}, {}, *match.fault, {{key, std::nullopt}}};
-        if (match.near_key && !plan_.count(*match.near_key)) fault.fix.push_back({*match.near_key, sharding});
-        add(std::move(fault));
-      }
-      for (const auto& module : match.modules) {
+      if (!match.fault) continue;
+      PlanFault fault{"key", key, sharding, {}, {}, *match.fault, {{key, std::nullopt}}};
+      meant_.erase(key);
+      if (match.near_key && meant_.emplace(*match.near_key, sharding).second) fault.fix.push_back({*match.near_key, sharding});
+      add(std::move(fault));
+    }
+    for (const auto& [key, sharding] : meant_)
+      for (const auto& module : match_key(key, tree_).modules) {
         const auto [other, first] = key_of_.emplace(module, key);
         if (first) continue;
-        add({"key",
-             key,
-             sharding,
-             {module},
-             {},
-             fmt::format("names {}, which \"{}\" names too", module, other->second),
-             {{key, std::nullopt}}});
+        const auto why = fmt::format("names {}, which \"{}\" names too", module, other->second);
+        add({"key", key, sharding, {module}, {}, why, {{key, std::nullopt}}});
         break;
       }
-    }
   }
 
   /// Every attention's heads and key/value heads, whatever the plan: a rank owns whole heads.
@@ -116,7 +117,7 @@ class Check {
       Variant& variant = found[keys];
       variant.indices.push_back(i);
       variant.keys = keys;
-      for (const auto& [module, key] : keys) variant.shardings[module] = plan_.at(key);
+      for (const auto& [module, key] : keys) variant.shardings[module] = meant_.at(key);
     }
     std::vector<Variant> list;
     for (auto& [keys, variant] : found) list.push_back(std::move(variant));
@@ -125,7 +126,6 @@ class Check {
 
   void follow(const Region& region, const Variant& variant) {
     const FlowResult flow = follow_layouts(region, variant.shardings);
-    report_.all_reduces += flow.all_reduces * static_cast<int64_t>(variant.indices.size());
     needs(region, variant, flow.needs);
     if (flow.faults.empty()) return;
     const auto fixed = repaired(region, variant.shardings);
@@ -165,7 +165,7 @@ class Check {
     PlanFault fault{flow.rule, "", {}, {}, split_degrees_, where + flow.why, {}};
     if (at == flow.involved.end()) return fault;
     fault.key = key_for(region, variant, *at);
-    if (const auto style = plan_.find(fault.key); style != plan_.end()) fault.style = style->second;
+    if (const auto style = meant_.find(fault.key); style != meant_.end()) fault.style = style->second;
     for (const int64_t i : variant.indices) fault.modules.push_back(module_name(region, *at, i));
     if (const auto edit = edits.find(*at); edit != edits.end()) fault.fix = {edit->second};
     return fault;
@@ -176,7 +176,7 @@ class Check {
     for (const Need& need : needs) {
       divisor_ = std::gcd(divisor_, need.count);
       const std::string key = key_for(region, variant, need.module);
-      PlanFault fault{"divisibility", key, plan_.at(key), {}, {}, fmt::format("{} are not divisible by it", need.what), {}};
+      PlanFault fault{"divisibility", key, meant_.at(key), {}, {}, fmt::format("{} are not divisible by it", need.what), {}};
       for (const int64_t degree : split_degrees_)
         if (!divides(need.count, degree) && !illegal_.count(degree)) fault.degrees.push_back(degree);
       if (fault.degrees.empty() || !told.emplace(key, need.what).second) continue;
@@ -212,7 +212,7 @@ class Check {
 
   void count(const flow::Linear& linear, const std::string& module) {
     const auto key = key_of_.find(module);
-    if (key == key_of_.end()) return;
+    if (key == key_of_.end() || !plan_.count(key->second)) return;
     EntryReport& entry =
         *std::find_if(report_.entries.begin(), report_.entries.end(), [&](const auto& e) { return e.key == key->second; });
     const bool colwise = std::holds_alternative<Colwise>(entry.sharding),
@@ -220,6 +220,7 @@ class Check {
     entry.out_features = linear.out_features;
     entry.in_features = linear.in_features;
     entry.all_reduces += rowwise;
+    report_.all_reduces += rowwise;
     const int64_t planned = linear.out_features * linear.in_features + (colwise && linear.bias ? linear.out_features : 0);
     for (size_t d = 0; d < report_.degrees.size(); ++d) {
       const int64_t degree = report_.degrees[d];
@@ -234,14 +235,14 @@ class Check {
   /// All fixes together, checked once more.
   void repair() {
     if (report_.faults.empty() || unrepaired_) return;
-    PlanEntries fixed = plan_;
-    for (const PlanFault& fault : report_.faults)
-      if (fault.rule == "key")
-        for (const PlanEdit& edit : fault.fix) apply(fixed, edit);
+    PlanEntries fixed = meant_;
+    for (const PlanFault& fault : report_.faults)  // of two entries for one module, one
+      if (fault.rule == "key" && meant_.count(fault.key)) fixed.erase(fault.key);
     for (const PlanEdit& edit : edits_) apply(fixed, edit);
     if (fixed == plan_) return;
-    const PlanReport again = Check(dataflow_, fixed, {}).run();
-    if (again.faults.empty()) report_.repaired = fixed;
+    Check again(dataflow_, fixed, {});
+    again.find();
+    if (again.report_.faults.empty()) report_.repaired = fixed;
   }
 
   static void apply(PlanEntries& plan, const PlanEdit& edit) {
@@ -258,6 +259,7 @@ class Check {
 
   const Dataflow& dataflow_;
   const PlanEntries& plan_;
+  PlanEntries meant_;  ///< with slips in keys put right
   ModuleTree tree_;
   std::vector<int64_t> split_degrees_;         ///< of those asked for, the ones that split anything
   std::set<int64_t> illegal_;                  ///< degrees that heads rule out

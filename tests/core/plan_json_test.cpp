@@ -70,6 +70,9 @@ TEST(PlanJson, WritesWhatItReads) {
       {"a", Colwise{}},   {"b", Rowwise{}}, {"c", Rowwise{{}, true}}, {"d", Colwise{{1, 1}}}, {"e", Rowwise{{1, 4}, false}},
       {"f", Replicated{}}};
   EXPECT_EQ(with_stored_blocks(parse(plan_json(plan).dump()), stored()), plan);
+  EXPECT_EQ(with_stored_blocks(parse(plan_text(plan)), stored()), plan);
+  EXPECT_EQ(plan_text({{"a", Colwise{}}, {"b", Rowwise{{2, 8}, false}}}),
+            "{\n  \"a\": \"colwise\",\n  \"b\": {\"style\":\"packed_rowwise\",\"blocks\":[1,4]}\n}\n");
   EXPECT_EQ(style_json(Rowwise{{3072, 12288}, false}).dump(), R"({"style":"packed_rowwise","blocks":[1,4]})");
   EXPECT_EQ(lowest_terms({6144, 6144, 6144, 18432, 18432}), (std::vector<int64_t>{1, 1, 1, 3, 3}));
   EXPECT_EQ(lowest_terms({5, 7}), (std::vector<int64_t>{5, 7}));
