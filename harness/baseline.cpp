@@ -1,10 +1,13 @@
 #include "harness/baseline.hpp"
 
+#include "core/dtype.hpp"
 #include "harness/inputs.hpp"
 #include "harness/rank_run.hpp"
 #include "models/key_mask.hpp"
 #include "strategies/data_parallel.hpp"
 #include "strategies/single.hpp"
+
+#include <fmt/ranges.h>
 
 namespace shardproof {
 namespace {
@@ -43,6 +46,18 @@ Tensor run_oracle(const Oracle& oracle, const NamedTensors& inputs, int64_t step
 }
 
 }  // namespace
+
+const Baseline& Baselines::get(const BaselineRequest& request, const std::function<void(const std::string&)>& progress) {
+  const Shape& shape = request.shape;
+  auto& entry = made_[fmt::format("{} {} {}x{}x{}+{} {} {} {} {} {} {}", dtype_name(request.dtype), request.family, shape.batch, shape.height,
+                                  shape.width, shape.text_tokens, fmt::join(request.steps, ","), request.attention, request.seed,
+                                  request.guidance, request.by_prompt, request.padded_mask)];
+  if (!entry) {
+    progress(fmt::format("baseline {} {}", dtype_name(request.dtype), request.family));
+    entry = std::make_unique<Baseline>(make_baseline(subject_, request));
+  }
+  return *entry;
+}
 
 Baseline make_baseline(const Subject& subject, const BaselineRequest& request) {
   Baseline baseline;

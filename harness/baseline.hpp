@@ -4,8 +4,11 @@
 #include "harness/subject.hpp"
 #include "kernels/error_stats.hpp"
 
+#include <functional>
 #include <map>
 #include <memory>
+#include <string>
+#include <vector>
 
 namespace shardproof {
 
@@ -37,5 +40,19 @@ struct BaselineRequest {
 };
 
 Baseline make_baseline(const Subject& subject, const BaselineRequest& request);
+
+/// Baselines of one subject, made when first asked for and shared by strategies and by runs.
+class Baselines {
+ public:
+  /// `subject` outlives it.
+  explicit Baselines(const Subject& subject) : subject_(subject) {}
+
+  /// `progress` is told when one has to be made.
+  const Baseline& get(const BaselineRequest& request, const std::function<void(const std::string&)>& progress);
+
+ private:
+  const Subject& subject_;
+  std::map<std::string, std::unique_ptr<Baseline>> made_;
+};
 
 }  // namespace shardproof

@@ -47,7 +47,7 @@ struct Seat {
     if (const FaultInjection* fault = request.fault) {
       if (fault->communicator) world = fault->communicator(std::move(world));
       if (fault->weights) weights = fault->weights(weights, outer.rank(), outer.size());
-      if (fault->strategy) strategy = fault->strategy;
+      if (fault->strategy) strategy = fault->strategy.get();
     }
     session = std::make_unique<Session>(subject.spec, *strategy, request.mesh, *world, *weights, request.dtype,
                                         make_attention_backend(request.attention));

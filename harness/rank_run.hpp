@@ -17,7 +17,7 @@ namespace shardproof {
 /// A deliberate fault for one run: each function, where given, replaces what a rank works with. Only `selftest` and tests
 /// make these; a run without them is the product.
 struct FaultInjection {
-  const Strategy* strategy = nullptr;
+  std::shared_ptr<const Strategy> strategy;
   std::function<std::unique_ptr<Communicator>(std::unique_ptr<Communicator>)> communicator;
   std::function<std::shared_ptr<WeightSource>(std::shared_ptr<WeightSource>, int rank, int ranks)> weights;
   std::function<void(NamedTensors& inputs, int rank, int ranks, int64_t step)> inputs;

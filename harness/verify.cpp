@@ -31,27 +31,6 @@ Request model_request(const VerifyRequest& request, const Shape& shape, at::Scal
   return {shape.batch, shape.image_tokens(), shape.text_tokens, dtype, request.padded_mask};
 }
 
-/// Baselines are made when first asked for and shared by the strategies.
-class Baselines {
- public:
-  Baselines(const Subject& subject, const VerifyRequest& request) : subject_(subject), request_(request) {}
-
-  const Baseline& get(at::ScalarType dtype, const std::string& family, const Shape& shape, bool by_prompt) {
-    auto& entry = made_[{dtype, family, shape.batch, by_prompt}];
-    if (!entry) {
-      request_.progress(fmt::format("baseline {} {}", dtype_name(dtype), family));
-      entry = std::make_unique<Baseline>(make_baseline(subject_, {dtype, family, shape, request_.steps, request_.attention, request_.seed,
-                                                                  request_.guidance, by_prompt, request_.padded_mask}));
-    }
-    return *entry;
-  }
-
- private:
-  const Subject& subject_;
-  const VerifyRequest& request_;
-  std::map<std::tuple<at::ScalarType, std::string, int64_t, bool>, std::unique_ptr<Baseline>> made_;
-};
-
 /// One candidate on one input family: the fp64 rows' comparisons are kept for the other dtypes.
 class CandidateRun {
  public:
@@ -109,8 +88,10 @@ class CandidateRun {
 
   /// All comparisons in one dtype; counters and times go to `row` where given.
   std::vector<Comparison> compare(at::ScalarType dtype, const std::string& family, int64_t steps, Row* row) {
-    const Baseline& baseline = baselines_.get(dtype, family, shape_, by_prompt_);
-    const RankRequest ranks{candidate_.strategy, candidate_.mesh, dtype, request_.attention, request_.fault};
+    const Baseline& baseline = baselines_.get({dtype, family, shape_, request_.steps, request_.attention, request_.seed, request_.guidance,
+                                               by_prompt_, request_.padded_mask},
+                                              request_.progress);
+    const RankRequest ranks{candidate_.strategy, candidate_.mesh, dtype, request_.attention, request_.fault, request_.full_load};
     const Plan plan = candidate_.strategy->plan(subject_.spec.traits, candidate_.mesh);
     std::vector<Comparison> result;
     if (!by_prompt_) {
@@ -178,7 +159,11 @@ std::optional<std::string> cannot_run(const Subject& subject, const VerifyReques
 }
 
 std::vector<Row> verify(const Subject& subject, const VerifyRequest& request) {
-  Baselines baselines(subject, request);
+  Baselines baselines(subject);
+  return verify(subject, request, baselines);
+}
+
+std::vector<Row> verify(const Subject& subject, const VerifyRequest& request, Baselines& baselines) {
   std::vector<Row> rows;
   for (const Candidate& candidate : request.candidates) {
     CandidateRun run(subject, request, baselines, candidate);

@@ -25,6 +25,7 @@ struct VerifyRequest {
   Shape shape;
   std::string attention;
   bool padded_mask = false;  ///< two prompts, each with its own key-padding mask over the text
+  bool full_load = false;    ///< apply the strategies to a loaded model instead of choosing them at load
   uint64_t seed = 0;
   double guidance = 4;
   const FaultInjection* fault = nullptr;
@@ -38,5 +39,7 @@ std::optional<std::string> cannot_run(const Subject& subject, const VerifyReques
 /// end. The logic gate (fp64) is taken once per candidate and family and stands in the rows of every dtype.
 /// What cannot run is a `failed` row with its reason, what breaks an `error` row; neither stops the others.
 std::vector<Row> verify(const Subject& subject, const VerifyRequest& request);
+/// The same with baselines of `subject` that earlier runs may have made.
+std::vector<Row> verify(const Subject& subject, const VerifyRequest& request, Baselines& baselines);
 
 }  // namespace shardproof

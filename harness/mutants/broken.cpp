@@ -1,34 +1,106 @@
 #include "harness/mutants/broken.hpp"
 
+#include "strategies/token_split.hpp"
+
 namespace shardproof {
 namespace {
 
+class BrokenChunks final : public AttentionBackend {
+ public:
+  BrokenChunks(std::unique_ptr<AttentionBackend> inner, ChunkChange change, size_t expected)
+      : inner_(std::move(inner)), change_(std::move(change)) {
+    seen_.expected = expected;
+  }
+  std::string_view name() const override { return inner_->name(); }
+  AttentionTraits traits() const override { return inner_->traits(); }
+  void begin() {
+    seen_.before = std::move(seen_.parts);
+    seen_.parts.clear();
+    seen_.calls.clear();
+  }
+  Attended forward(const Tensor& q, const Tensor& k, const Tensor& v, const std::optional<Tensor>& mask, bool keep) override {
+    AttentionCall call{q, k, v, mask};
+    seen_.calls.push_back(call);
+    if (change_.call) change_.call(call, seen_);
+    Attended part = inner_->forward(call.q, call.k, call.v, call.mask, keep);
+    seen_.parts.push_back({part.out_BSHD.clone(), part.lse_BSH.defined() ? part.lse_BSH.clone() : Tensor()});
+    if (change_.part) change_.part(part, seen_);
+    return part;
+  }
+
+ private:
+  std::unique_ptr<AttentionBackend> inner_;
+  ChunkChange change_;
+  ChunkCalls seen_;
+};
+
+class BrokenAttention final : public AttentionBackend {
+ public:
+  BrokenAttention(std::unique_ptr<AttentionBackend> inner, BrokenChunks& chunks, AttentionChange change, AttentionSite site)
+      : inner_(std::move(inner)), chunks_(chunks), change_(std::move(change)), site_(std::move(site)) {}
+  std::string_view name() const override { return inner_->name(); }
+  AttentionTraits traits() const override { return inner_->traits(); }
+  Attended forward(const Tensor& q, const Tensor& k, const Tensor& v, const std::optional<Tensor>& mask, bool keep) override {
+    AttentionCall call{q, k, v, mask};
+    chunks_.begin();
+    if (change_.instead) return {change_.instead(call, site_), Tensor()};
+    if (change_.call) change_.call(call, site_);
+    Attended attended = inner_->forward(call.q, call.k, call.v, call.mask, keep);
+    const Tensor right = attended.out_BSHD.clone();
+    if (change_.result) change_.result(attended.out_BSHD, site_);
+    site_.previous = right;
+    return attended;
+  }
+
+ private:
+  std::unique_ptr<AttentionBackend> inner_;
+  BrokenChunks& chunks_;  // inside inner_
+  AttentionChange change_;
+  AttentionSite site_;
+};
+
 class BrokenStrategy final : public Strategy {
  public:
-  BrokenStrategy(const Strategy& base, AttentionFactory attention, PlanChange plan)
-      : base_(base), attention_(std::move(attention)), change_(std::move(plan)) {}
+  BrokenStrategy(const FaultSite& site, ChunkChange chunks, AttentionChange attention, PlanChange plan)
+      : base_(site.strategy),
+        shape_(site.shape),
+        chunks_(std::move(chunks)),
+        attention_(std::move(attention)),
+        plan_(std::move(plan)) {}
   std::string_view name() const override { return base_.name(); }
   std::vector<Axis> axes() const override { return base_.axes(); }
+  bool needs_lse() const override { return base_.needs_lse(); }
   std::optional<std::string> unsupported(const ModelTraits& model, const Request& request, const MeshShape& mesh) const override {
     return base_.unsupported(model, request, mesh);
   }
   Plan plan(const ModelTraits& model, const MeshShape& mesh) const override {
     Plan plan = base_.plan(model, mesh);
-    if (change_) change_(plan);
+    if (plan_) plan_(plan);
     return plan;
   }
   WireCost wire_cost(const ModelTraits& model, const Request& request, const MeshShape& mesh, int rank) const override {
     return base_.wire_cost(model, request, mesh, rank);
   }
-  bool needs_lse() const override { return base_.needs_lse(); }
-  std::unique_ptr<AttentionBackend> attention(const Mesh& mesh, std::unique_ptr<AttentionBackend> local, KeyValueMeter& meter) const override {
-    return attention_ ? attention_(mesh.axis(base_.axes().front()), std::move(local)) : base_.attention(mesh, std::move(local), meter);
+  std::unique_ptr<AttentionBackend> attention(const Mesh& mesh, std::unique_ptr<AttentionBackend> local,
+                                              KeyValueMeter& meter) const override {
+    auto chunks = std::make_unique<BrokenChunks>(std::move(local), chunks_, mesh.shape().degree(Axis::ring));
+    BrokenChunks& inner = *chunks;
+    AttentionSite site{mesh, inner, 0, {}, {}};
+    const Request request{shape_.batch, shape_.image_tokens(), shape_.text_tokens};
+    for (int rank = 0; rank < mesh.world().size(); ++rank) {
+      site.all_text.push_back(local_text_tokens(request, mesh.shape(), rank));
+      site.all_image.push_back(local_image_tokens(request, mesh.shape(), rank));
+    }
+    site.text_tokens = site.all_text[mesh.world().rank()];
+    return std::make_unique<BrokenAttention>(base_.attention(mesh, std::move(chunks), meter), inner, attention_, std::move(site));
   }
 
  private:
   const Strategy& base_;
-  AttentionFactory attention_;
-  PlanChange change_;
+  Shape shape_;
+  ChunkChange chunks_;
+  AttentionChange attention_;
+  PlanChange plan_;
 };
 
 class BrokenWeights final : public WeightSource {
@@ -47,59 +119,28 @@ class BrokenWeights final : public WeightSource {
   int rank_, ranks_;
 };
 
-class BrokenCommunicator final : public Communicator {
- public:
-  BrokenCommunicator(std::unique_ptr<Communicator> inner, CommunicatorChanges changes)
-      : Communicator(inner->rank(), inner->size(), inner->name()), inner_(std::move(inner)), changes_(std::move(changes)) {}
-
- private:
-  std::unique_ptr<Communicator> do_split(int color, int key, const std::string& label) override {
-    auto child = inner_->split(color, key, label);
-    return child ? std::make_unique<BrokenCommunicator>(std::move(child), changes_) : nullptr;
-  }
-  void do_all_reduce(Tensor& in_place, Reduction reduction) override {
-    if (changes_.all_reduce) changes_.all_reduce(*inner_, in_place, reduction);
-    else inner_->all_reduce(in_place, reduction);
-  }
-  Tensor do_all_gather(const Tensor& tensor) override {
-    return changes_.all_gather ? changes_.all_gather(*inner_, tensor) : inner_->all_gather(tensor);
-  }
-  std::vector<Tensor> do_all_gather_v(const Tensor& tensor, const std::vector<int64_t>& sizes) override {
-    return changes_.all_gather_v ? changes_.all_gather_v(*inner_, tensor, sizes) : inner_->all_gather_v(tensor, sizes);
-  }
-  Tensor do_reduce_scatter(const Tensor& tensor) override { return inner_->reduce_scatter(tensor); }
-  Tensor do_all_to_all(const Tensor& tensor) override { return inner_->all_to_all(tensor); }
-  Tensor do_all_to_all_v(const Tensor& flat, const std::vector<int64_t>& send, const std::vector<int64_t>& receive) override {
-    return inner_->all_to_all_v(flat, send, receive);
-  }
-  Tensor do_send_recv(const Tensor& send, int to, int from) override { return inner_->send_recv(send, to, from); }
-  void do_broadcast(Tensor& in_place, int root) override { inner_->broadcast(in_place, root); }
-  void do_barrier() override { inner_->barrier(); }
-  std::vector<std::vector<int64_t>> do_exchange(const std::vector<int64_t>& values) override { return inner_->exchange(values); }
-
-  std::unique_ptr<Communicator> inner_;
-  CommunicatorChanges changes_;
-};
+FaultInjection broken_strategy(const FaultSite& site, ChunkChange chunks, AttentionChange attention, PlanChange plan) {
+  FaultInjection fault;
+  fault.strategy = std::make_shared<BrokenStrategy>(site, std::move(chunks), std::move(attention), std::move(plan));
+  return fault;
+}
 
 }  // namespace
 
-const Strategy* broken_strategy(const Strategy& base, AttentionFactory attention, PlanChange plan) {
-  static std::vector<std::unique_ptr<BrokenStrategy>> made;
-  return made.emplace_back(std::make_unique<BrokenStrategy>(base, std::move(attention), std::move(plan))).get();
+FaultInjection broken_chunks(const FaultSite& site, ChunkChange change) {
+  return broken_strategy(site, std::move(change), {}, nullptr);
 }
+
+FaultInjection broken_attention(const FaultSite& site, AttentionChange change) {
+  return broken_strategy(site, {}, std::move(change), nullptr);
+}
+
+FaultInjection broken_plan(const FaultSite& site, PlanChange change) { return broken_strategy(site, {}, {}, std::move(change)); }
 
 FaultInjection broken_weights(WeightChange change) {
   FaultInjection fault;
   fault.weights = [change](std::shared_ptr<WeightSource> inner, int rank, int ranks) {
     return std::make_shared<BrokenWeights>(std::move(inner), change, rank, ranks);
-  };
-  return fault;
-}
-
-FaultInjection broken_communicator(CommunicatorChanges changes) {
-  FaultInjection fault;
-  fault.communicator = [changes](std::unique_ptr<Communicator> inner) {
-    return std::make_unique<BrokenCommunicator>(std::move(inner), changes);
   };
   return fault;
 }

@@ -1,30 +1,31 @@
 #include "harness/mutants/broken.hpp"
-#include "harness/mutants/mutants.hpp"
 
 #include <algorithm>
 
 namespace shardproof {
 namespace {
 
-Mutant with_inputs(const std::string& name, const std::string& what, decltype(FaultInjection::inputs) change) {
-  FaultInjection injection;
-  injection.inputs = std::move(change);
-  return {"data_parallel", name, what, injection};
+const std::vector<std::string> prompts_apart{"data_parallel"};
+
+Mutation with_inputs(std::string name, std::string what, decltype(FaultInjection::inputs) change) {
+  return {std::move(name), std::move(what), prompts_apart, [change](const FaultSite&) {
+            FaultInjection fault;
+            fault.inputs = change;
+            return fault;
+          }};
 }
 
-Mutant with_gather(const std::string& name, const std::string& what, std::function<void(std::vector<Tensor>&)> change) {
-  CommunicatorChanges changes;
-  changes.all_gather_v = [change](Communicator& inner, const Tensor& x, const std::vector<int64_t>& sizes) {
-    auto gathered = inner.all_gather_v(x, sizes);
-    change(gathered);
-    return gathered;
-  };
-  return {"data_parallel", name, what, broken_communicator(changes)};
+Mutation with_gather(std::string name, std::string what, std::function<void(std::vector<Tensor>&)> change) {
+  return {std::move(name), std::move(what), prompts_apart, [change](const FaultSite&) {
+            CommunicatorChanges changes;
+            changes.arrival = [change](Arrival& arrival) { change(arrival.parts); };
+            return broken_communicator(changes);
+          }};
 }
 
 }  // namespace
 
-std::vector<Mutant> data_parallel_mutants() {
+std::vector<Mutation> data_parallel_mutants() {
   return {
       with_inputs("same_seed_on_every_rank", "every rank draws the first prompts' latents",
                   [](NamedTensors& inputs, int rank, int, int64_t) {
@@ -39,9 +40,11 @@ std::vector<Mutant> data_parallel_mutants() {
                   [](std::vector<Tensor>& parts) { std::reverse(parts.begin(), parts.end()); }),
       with_gather("first_result_repeated", "a rank's first result stands in for its others",
                   [](std::vector<Tensor>& parts) {
-                    if (parts.size() > 1 && parts[0].size(0) > 1) parts[0] = parts[0].narrow(0, 0, 1).expand_as(parts[0]).contiguous();
+                    if (parts.size() > 1 && parts[0].size(0) > 1)
+                      parts[0] = parts[0].narrow(0, 0, 1).expand_as(parts[0]).contiguous();
                   }),
-      with_gather("last_rank_lost", "the last rank's results are empty pictures", [](std::vector<Tensor>& parts) { parts.back().zero_(); }),
+      with_gather("last_rank_lost", "the last rank's results are empty pictures",
+                  [](std::vector<Tensor>& parts) { parts.back().zero_(); }),
   };
 }
 

@@ -1,25 +1,25 @@
 #include "core/shard.hpp"
 #include "harness/mutants/broken.hpp"
-#include "harness/mutants/mutants.hpp"
-#include "strategies/tp.hpp"
 
 namespace shardproof {
 namespace {
 
-Mutant with_plan(const std::string& name, const std::string& what, PlanChange change) {
-  FaultInjection injection;
-  injection.strategy = broken_strategy(tp(), nullptr, std::move(change));
-  return {"tp", name, what, injection};
+const std::vector<std::string> weights_cut{"tp"};
+
+Mutation with_plan(std::string name, std::string what, PlanChange change) {
+  return {std::move(name), std::move(what), weights_cut, [change](const FaultSite& site) { return broken_plan(site, change); }};
 }
 
-Mutant with_all_reduce(const std::string& name, const std::string& what, decltype(CommunicatorChanges::all_reduce) change) {
-  CommunicatorChanges changes;
-  changes.all_reduce = std::move(change);
-  return {"tp", name, what, broken_communicator(changes)};
+Mutation with_all_reduce(std::string name, std::string what, decltype(CommunicatorChanges::all_reduce) change) {
+  return {std::move(name), std::move(what), weights_cut, [change](const FaultSite&) {
+            CommunicatorChanges changes;
+            changes.all_reduce = change;
+            return broken_communicator(changes);
+          }};
 }
 
-Mutant with_weights(const std::string& name, const std::string& what, WeightChange change) {
-  return {"tp", name, what, broken_weights(std::move(change))};
+Mutation with_weights(std::string name, std::string what, WeightChange change) {
+  return {std::move(name), std::move(what), weights_cut, [change](const FaultSite&) { return broken_weights(change); }};
 }
 
 /// One row-wise bias, so that the fault is as small as it can be.
@@ -34,7 +34,7 @@ Slice next_ranks_slice(const Slice& slice, int rank, int ranks) {
 
 }  // namespace
 
-std::vector<Mutant> tp_mutants() {
+std::vector<Mutation> tp_mutants() {
   const std::string packed = "single_transformer_blocks.*.proj_out";
   return {
       with_all_reduce("all_reduce_missing", "partial sums are never added up", [](Communicator&, Tensor&, Reduction) {}),
@@ -50,6 +50,29 @@ std::vector<Mutant> tp_mutants() {
                         if (inner.rank() == inner.size() - 1) x.zero_();
                         inner.all_reduce(x);
                       }),
+      with_all_reduce("sum_rounded_to_bf16", "partial sums are added up in bf16",
+                      [](Communicator& inner, Tensor& x, Reduction) {
+                        Tensor rounded = x.to(at::kBFloat16);
+                        inner.all_reduce(rounded);
+                        x.copy_(rounded);
+                      }),
+      with_all_reduce("sum_rounded_to_fp32", "partial sums are added up in fp32 in an fp64 run",
+                      [](Communicator& inner, Tensor& x, Reduction) {
+                        Tensor rounded = x.to(at::kFloat);
+                        inner.all_reduce(rounded);
+                        x.copy_(rounded);
+                      }),
+      with_all_reduce("mean_for_sum", "partial sums are averaged",
+                      [](Communicator& inner, Tensor& x, Reduction) {
+                        inner.all_reduce(x);
+                        x.div_(inner.size());
+                      }),
+      with_all_reduce("one_rank_keeps_its_own", "rank 1 does not take the sum it helped to make",
+                      [](Communicator& inner, Tensor& x, Reduction) {
+                        Tensor sum = x.clone();
+                        inner.all_reduce(sum);
+                        if (inner.rank() != 1) x.copy_(sum);
+                      }),
       with_weights("bias_added_n_times", "a row-wise bias is added on every rank before the sum",
                    [](WeightSource& source, const std::string& name, const Slice& slice, int, int ranks) {
                      const Tensor value = source.read(name, slice);
@@ -64,6 +87,24 @@ std::vector<Mutant> tp_mutants() {
                    [](WeightSource& source, const std::string& name, const Slice& slice, int rank, int ranks) {
                      const bool query = name.starts_with("transformer_blocks.0.attn.to_q.");
                      return source.read(name, query ? next_ranks_slice(slice, rank, ranks) : slice);
+                   }),
+      with_weights("key_slice_of_rank_0", "every rank holds rank 0's heads of one to_k",
+                   [](WeightSource& source, const std::string& name, const Slice& slice, int rank, int) {
+                     Slice own = slice;
+                     if (name.starts_with("single_transformer_blocks.0.attn.to_k."))
+                       for (Range& range : own.ranges) range.begin -= rank * range.size;
+                     return source.read(name, own);
+                   }),
+      with_weights("norm_of_other_head", "one rank normalises its queries with weights in another order",
+                   [](WeightSource& source, const std::string& name, const Slice& slice, int rank, int) {
+                     const Tensor value = source.read(name, slice);
+                     return rank == 1 && name == "transformer_blocks.0.attn.norm_q.weight" ? value.flip(0) : value;
+                   }),
+      with_weights("weight_rounded_to_fp16", "one rank's share of a weight went through fp16",
+                   [](WeightSource& source, const std::string& name, const Slice& slice, int rank, int) {
+                     const Tensor value = source.read(name, slice);
+                     const bool one = rank == 1 && name == "transformer_blocks.0.ff.net.2.weight";
+                     return one ? value.to(at::kHalf).to(value.scalar_type()) : value;
                    }),
       with_weights("column_bias_of_rank_0", "a column-wise bias is rank 0's on every rank",
                    [](WeightSource& source, const std::string& name, const Slice& slice, int rank, int) {
@@ -84,6 +125,8 @@ std::vector<Mutant> tp_mutants() {
                   plan.weights.at("transformer_blocks.*.ff.net.0.proj") = Rowwise{{}, true};
                   plan.weights.at("transformer_blocks.*.ff.net.2") = Colwise{};
                 }),
+      with_plan("norm_is_colwise", "the modulation of a block is cut by rank",
+                [](Plan& plan) { plan.weights["transformer_blocks.*.norm1.linear"] = Colwise{}; }),
       with_plan("row_wise_entry_missing", "one row-wise entry is not in the plan",
                 [](Plan& plan) { plan.weights.erase("transformer_blocks.*.attn.to_add_out"); }),
   };
