@@ -132,8 +132,29 @@ class Check {
     unrepaired_ |= !fixed;
     std::map<std::string, PlanEdit> edits;  // by Linear
     if (fixed) edits = difference(region, variant, *fixed);
-    for (const FlowFault& fault : flow.faults) add(plan_fault(region, variant, fault, edits));
+    tell(region, variant, flow, fixed ? *fixed : Shardings{}, edits);
     for (const auto& [module, edit] : edits) edits_.push_back(edit);
+  }
+
+  /// The faults, then those that show once the first are put right: what comes after a fault is not followed.
+  void tell(const Region& region, const Variant& variant, FlowResult flow, const Shardings& fixed,
+            std::map<std::string, PlanEdit> edits) {
+    Shardings now = variant.shardings;
+    for (bool more = true; more && !flow.faults.empty();) {
+      std::set<std::string> right;
+      for (const FlowFault& fault : flow.faults) {
+        const auto module = blamed(variant, fault, edits);
+        add(plan_fault(region, variant, fault, module, edits));
+        if (module && edits.count(*module)) right.insert(*module);
+      }
+      for (const auto& module : right) {
+        now.erase(module);
+        if (const auto style = fixed.find(module); style != fixed.end()) now[module] = style->second;
+        edits.erase(module);
+      }
+      more = !right.empty();
+      flow = follow_layouts(region, now);
+    }
   }
 
   /// The key that an entry for this Linear has, or would have.
@@ -155,19 +176,25 @@ class Check {
     return edits;
   }
 
+  /// The Linear that the repair changes; without a repair, the likeliest that is planned.
+  static std::optional<std::string> blamed(const Variant& variant, const FlowFault& fault,
+                                           const std::map<std::string, PlanEdit>& edits) {
+    for (const auto& module : fault.involved)
+      if (edits.count(module)) return module;
+    for (const auto& module : fault.involved)
+      if (variant.keys.count(module)) return module;
+    return std::nullopt;
+  }
+
   PlanFault plan_fault(const Region& region, const Variant& variant, const FlowFault& flow,
-                       const std::map<std::string, PlanEdit>& edits) const {
-    // The Linear that the repair changes is the one at fault; without a repair, the likeliest that is planned.
-    const auto blamed = [&](const auto& is_it) { return std::find_if(flow.involved.begin(), flow.involved.end(), is_it); };
-    auto at = blamed([&](const auto& module) { return edits.count(module) > 0; });
-    if (at == flow.involved.end()) at = blamed([&](const auto& module) { return variant.keys.count(module) > 0; });
+                       const std::optional<std::string>& module, const std::map<std::string, PlanEdit>& edits) const {
     const std::string where = region.name.empty() ? "" : fmt::format("in {}: ", module_glob(region, ""));
     PlanFault fault{flow.rule, "", {}, {}, split_degrees_, where + flow.why, {}};
-    if (at == flow.involved.end()) return fault;
-    fault.key = key_for(region, variant, *at);
+    if (!module) return fault;
+    fault.key = key_for(region, variant, *module);
     if (const auto style = meant_.find(fault.key); style != meant_.end()) fault.style = style->second;
-    for (const int64_t i : variant.indices) fault.modules.push_back(module_name(region, *at, i));
-    if (const auto edit = edits.find(*at); edit != edits.end()) fault.fix = {edit->second};
+    for (const int64_t i : variant.indices) fault.modules.push_back(module_name(region, *module, i));
+    if (const auto edit = edits.find(*module); edit != edits.end()) fault.fix = {edit->second};
     return fault;
   }
 

@@ -161,6 +161,32 @@ TEST(PlanCheck, APlanOfOneBlockOnlyIsFollowedInThatBlock) {
   EXPECT_EQ(right.all_reduces, 1);
 }
 
+TEST(PlanCheck, AFaultBehindAFaultIsToldToo) {  // plain halves on both sides of a fused block
+  const auto& subject = plan_subject("flux2");
+  PlanEntries plan = subject.plan;
+  plan["single_transformer_blocks.*.attn.to_qkv_mlp_proj"] = Colwise{};
+  plan["single_transformer_blocks.*.attn.to_out"] = Rowwise{};
+  const PlanReport report = check_plan(subject.dataflow, plan, {2});
+  ASSERT_EQ(report.faults.size(), 2u) << faults_text(report);
+  EXPECT_EQ(report.faults[0].rule, "packed-output");
+  EXPECT_EQ(report.faults[1].rule, "packed-input");
+  EXPECT_EQ(report.faults[1].fix, (std::vector<PlanEdit>{{"single_transformer_blocks.*.attn.to_out", Rowwise{{1, 3}, false}}}));
+}
+
+TEST(PlanCheck, EveryChangeOfTheRepairIsAFaultsFix) {
+  for (const auto& mutant : test::plan_mutants()) {
+    const auto& subject = plan_subject(mutant.model);
+    const PlanReport report = check_plan(subject.dataflow, mutant.plan, {2});
+    PlanEntries fixed = mutant.plan;
+    for (const PlanFault& fault : report.faults)
+      for (const PlanEdit& edit : fault.fix) {
+        fixed.erase(edit.key);
+        if (edit.style) fixed[edit.key] = *edit.style;
+      }
+    EXPECT_EQ(fixed, report.repaired.value_or(PlanEntries{})) << mutant.name;
+  }
+}
+
 TEST(PlanCheck, ASlipInAKeyIsOneFault) {  // not a missing partner as well
   const auto& subject = plan_subject("flux2");
   PlanEntries plan = subject.plan;
