@@ -24,5 +24,6 @@ void add_verify(CLI::App& app, const Invocation& invocation, Run& run);
 void add_selftest(CLI::App& app, const Invocation& invocation, Run& run);
 void add_list(CLI::App& app, Run& run);
 void add_plan(CLI::App& app, Run& run);
+void add_load_bench(CLI::App& app, const Invocation& invocation, Run& run);
 
 }  // namespace shardproof

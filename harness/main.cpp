@@ -37,6 +37,7 @@ int main_with_errors(int argc, char** argv) {
   add_selftest(app, invocation, run);
   add_list(app, run);
   add_plan(app, run);
+  add_load_bench(app, invocation, run);
   try {
     app.parse(argc, argv);
     return run();

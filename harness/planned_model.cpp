@@ -21,6 +21,10 @@ PlannedModel planned(const std::string& name, const QwenImageConfig& c) {
   return {name, qwen_image_dataflow(c), qwen_image_traits(c).tp_plan};
 }
 
+ModelTraits traits_of(const Flux1Config& c) { return flux1_traits(c); }
+ModelTraits traits_of(const Flux2Config& c) { return flux2_traits(c); }
+ModelTraits traits_of(const QwenImageConfig& c) { return qwen_image_traits(c); }
+
 ModelConfig read_config(const std::string& model) {
   if (is_preset(model)) return model_preset(model);
   const std::filesystem::path file = std::filesystem::path(model) / "config.json";
@@ -31,6 +35,10 @@ ModelConfig read_config(const std::string& model) {
 }
 
 }  // namespace
+
+ModelTraits load_model_traits(const std::string& model) {
+  return std::visit([](const auto& config) { return traits_of(config); }, read_config(model));
+}
 
 PlannedModel load_planned_model(const std::string& model) {
   const auto name = is_preset(model) ? model : std::filesystem::weakly_canonical(model).filename().string();

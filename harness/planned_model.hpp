@@ -2,6 +2,7 @@
 
 #include "core/dataflow.hpp"
 #include "core/plan.hpp"
+#include "models/model_traits.hpp"
 
 #include <map>
 #include <string>
@@ -17,5 +18,8 @@ struct PlannedModel {
 
 /// A preset, or a diffusers folder of which only config.json is read. Input Error on an unknown name or a malformed config.
 PlannedModel load_planned_model(const std::string& model);
+
+/// The same for what strategies need to know.
+ModelTraits load_model_traits(const std::string& model);
 
 }  // namespace shardproof

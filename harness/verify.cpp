@@ -92,7 +92,7 @@ class CandidateRun {
                                                by_prompt_, request_.padded_mask},
                                               request_.progress);
     const RankRequest ranks{candidate_.strategy, candidate_.mesh, dtype, request_.attention, request_.fault, request_.full_load};
-    const Plan plan = candidate_.strategy->plan(subject_.spec.traits, candidate_.mesh);
+    const Plan plan = judged_plan();
     std::vector<Comparison> result;
     if (!by_prompt_) {
       auto& forced = forced_[{dtype, family}];
@@ -129,11 +129,18 @@ class CandidateRun {
     }
   }
 
+  /// The strategy's plan; a backend that rounds partial results is judged as one that was asked to.
+  Plan judged_plan() const {
+    Plan plan = candidate_.strategy->plan(subject_.spec.traits, candidate_.mesh);
+    plan.convert_to_fp32 = plan.convert_to_fp32 && make_attention_backend(request_.attention)->traits().fp32_partials;
+    return plan;
+  }
+
   void settle(Row& row) const {
     const auto failed = std::find_if(row.comparisons.begin(), row.comparisons.end(), [](const auto& c) { return !c.pass; });
     if (failed == row.comparisons.end()) return;
     row.status = Status::mismatch;
-    row.first_failure = localise(row.comparisons, candidate_.strategy->plan(subject_.spec.traits, candidate_.mesh));
+    row.first_failure = localise(row.comparisons, judged_plan());
     row.reason = failure_text(*row.first_failure, row.comparisons);
   }
 

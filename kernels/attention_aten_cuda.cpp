@@ -33,6 +33,7 @@ class AtenEfficient final : public AttentionBackend {
     return {.lse = true,
             .mask = true,
             .gqa = true,
+            .fp32_partials = false,
             .dtypes = {at::kFloat, at::kBFloat16, at::kHalf},
             .device = "cuda",
             .native_lse = "[B, H, S padded to 32], natural log, fp32"};
@@ -53,6 +54,7 @@ class AtenCudnn final : public AttentionBackend {
     return {.lse = true,
             .mask = true,
             .gqa = true,
+            .fp32_partials = false,
             .dtypes = {at::kBFloat16, at::kHalf},
             .device = "cuda",
             .native_lse = "[B, H, S, 1], natural log, fp32"};

@@ -15,7 +15,7 @@ Tensor by_head(const Tensor& x_BTHD, int64_t repeat) {
 class AtenFlash final : public AttentionBackend {
  public:
   std::string_view name() const override { return "aten_flash"; }
-  AttentionTraits traits() const override { return {.lse = true, .mask = true, .gqa = true}; }
+  AttentionTraits traits() const override { return {.lse = true, .mask = true, .gqa = true, .fp32_partials = false, .native_lse = "[B, H, S], natural log, fp32"}; }
 
   Attended forward(const Tensor& q, const Tensor& k, const Tensor& v, const std::optional<Tensor>& mask,
                    bool keep_accumulator) override {

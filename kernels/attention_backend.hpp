@@ -21,6 +21,7 @@ struct AttentionTraits {
   bool lse = false;   ///< returns a log-sum-exp, which the ring strategies need
   bool mask = false;  ///< takes a key mask
   bool gqa = false;   ///< takes fewer key/value heads than query heads
+  bool fp32_partials = true;  ///< `keep_accumulator` keeps what rounding would lose; otherwise partials are rounded first
   std::vector<at::ScalarType> dtypes{at::kDouble, at::kFloat, at::kBFloat16, at::kHalf};
   std::string device = "cpu";                              ///< where its tensors live
   std::string native_lse = "[B, S, H], natural log, fp32";  ///< what the adapter turns into Attended::lse_BSH's form

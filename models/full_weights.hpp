@@ -20,6 +20,9 @@ class FullWeights final : public WeightSource {
   int64_t bytes_read() const override { return bytes_read_; }
   std::string hash() const override { return hash_; }
 
+  /// Lets go of a tensor that is not read again.
+  void release(const std::string& name) { tensors_.erase(name); }
+
  private:
   std::map<std::string, Tensor> tensors_;
   std::map<std::string, TensorInfo> infos_;

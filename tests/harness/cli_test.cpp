@@ -93,9 +93,37 @@ TEST(Cli, DiffusersParallelConfigAndAttentionNames) {
   const Outcome outcome = run(quick + "--ranks 4 --attention _native_flash --parallel-config " + file);
   EXPECT_EQ(outcome.status, 0) << outcome.out;
   EXPECT_NE(outcome.out.find("unified_anything"), std::string::npos) << outcome.out;
-  EXPECT_NE(outcome.out.find("attention aten_flash"), std::string::npos) << outcome.out;
+  EXPECT_NE(outcome.out.find("attention aten_flash"), std::string::npos) << outcome.out;  // LibTorch rounds its partial results: a wider gate
   expect_refused(quick + "--ranks 2 --parallel-config " + file, {"ring 2 × ulysses 2", "--ranks 2"});
   expect_refused(quick + "--ranks 4 --strategies ring --parallel-config " + file, {"--parallel-config", "--strategies"});
+}
+
+/// Each load is a process of its own; sharded reads are the shard to the byte, or the row is an error.
+TEST(Cli, LoadBenchShowsBothPathsAndWhatCannotBe) {
+  const test::TempDir folder;
+  const auto file = (folder.path() / "load.jsonl").string();
+  const Outcome outcome = run("load-bench --model flux1-tiny --tp 1,4,5 --repeat 1 --all-ranks --out " + file);
+  EXPECT_EQ(outcome.status, 0) << outcome.out;
+  EXPECT_NE(outcome.out.find("[tp] 24 heads are not divisible by tp 5"), std::string::npos) << outcome.out;
+  std::ifstream stream(file);
+  int passed = 0;
+  for (std::string line; std::getline(stream, line);) {
+    const Json row = parse_json(line, file);
+    if (row.at("status") != "pass") continue;
+    ++passed;
+    const Json& worst = row.at("worst_rank");
+    EXPECT_EQ(worst.at("held"), worst.at("expected"));
+    if (row.at("path") == "sharded") {
+      EXPECT_EQ(worst.at("bytes_read"), worst.at("expected"));
+    }
+    EXPECT_EQ(row.at("ranks_loaded").size(), row.at("tp").get<size_t>());
+  }
+  EXPECT_EQ(passed, 4);
+  EXPECT_EQ(run("load-bench --model flux2-dev --tp 1 --path full").status, 1);  // 2 × 64 GB: refused with the numbers
+  expect_refused("load-bench --model nosuch", {"\"nosuch\""});
+  expect_refused("load-bench --model flux1-tiny --tp 0", {"--tp", "\"0\""});
+  expect_refused("load-bench --model flux1-tiny --path half", {"\"half\"", "sharded, full"});
+  expect_refused("load-bench --model flux1-tiny --work no/such", {"no/such"});
 }
 
 /// Everything but the times.
@@ -212,7 +240,8 @@ TEST(Cli, DryRunSaysWhatWouldRun) {
   EXPECT_EQ(outcome.status, 0);
   EXPECT_NE(outcome.out.find("failed: [tp]"), std::string::npos) << outcome.out;
   EXPECT_NE(outcome.out.find("would run"), std::string::npos);
-  EXPECT_EQ(run(quick + "--strategies ring --mask padded --dry-run").out.find("would run"), std::string::npos);  // as the run itself
+  EXPECT_NE(run(quick + "--strategies ring --mask padded --dry-run").out.find("would run"), std::string::npos);  // as the run itself
+  EXPECT_EQ(run(quick + "--strategies ring --shape tokens=49 --dry-run").out.find("would run"), std::string::npos);
 }
 
 TEST(Cli, SelftestKillsEveryMutant) {
