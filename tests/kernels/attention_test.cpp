@@ -152,8 +152,14 @@ TEST_P(Attention, RefusesWhatDoesNotFit) {
   EXPECT_THAT(refused(x.q, x.k, x.v, at::ones({5}, at::kBool)), HasSubstr("[5]"));
 }
 
-INSTANTIATE_TEST_SUITE_P(Backends, Attention, testing::ValuesIn(attention_backend_names()),
-                         [](const auto& info) { return info.param; });
+/// The backends whose tensors live where these tests run.
+std::vector<std::string> cpu_backends() {
+  auto names = attention_backend_names();
+  std::erase_if(names, [](const auto& name) { return make_attention_backend(name)->traits().device != "cpu"; });
+  return names;
+}
+
+INSTANTIATE_TEST_SUITE_P(Backends, Attention, testing::ValuesIn(cpu_backends()), [](const auto& info) { return info.param; });
 
 TEST(AttentionKokkos, NothingAMaskedKeyHoldsReachesTheResult) {
   auto x = family("randn", 1, 4, 70, 1, 1, 8);
@@ -166,10 +172,14 @@ TEST(AttentionKokkos, NothingAMaskedKeyHoldsReachesTheResult) {
 }
 
 TEST(AttentionBackends, ByName) {
-  EXPECT_THAT(attention_backend_names(), testing::ElementsAre("kokkos_naive", "kokkos_flash", "aten_flash", "aten_math"));
+  EXPECT_THAT(attention_backend_names(),
+              testing::ElementsAre("kokkos_naive", "kokkos_flash", "aten_flash", "aten_math", "aten_efficient", "aten_cudnn"));
+  EXPECT_THAT(cpu_backends(), testing::ElementsAre("kokkos_naive", "kokkos_flash", "aten_flash", "aten_math"));
   for (const auto& name : attention_backend_names()) EXPECT_EQ(make_attention_backend(name)->name(), name);
-  EXPECT_THAT(refusal([] { make_attention_backend("flash"); }),
-              HasSubstr("[attention] unknown backend \"flash\"; accepted: kokkos_naive, kokkos_flash, aten_flash, aten_math"));
+  EXPECT_EQ(make_attention_backend("_native_math")->name(), "aten_math");
+  EXPECT_THAT(refusal([] { make_attention_backend("fast"); }),
+              HasSubstr("[attention] unknown backend \"fast\"; accepted: kokkos_naive, kokkos_flash, aten_flash, aten_math"));
+  EXPECT_THAT(refusal([] { make_attention_backend("flash"); }), HasSubstr("\"flash\" needs a package that is not part of"));
   const auto traits = make_attention_backend("kokkos_flash")->traits();
   EXPECT_TRUE(traits.lse && traits.mask && traits.gqa);
 }
