@@ -27,9 +27,9 @@ VerifyRequest request_for(const Candidate& candidate, bool mask, const std::stri
 }
 
 /// One strategy's mutants, on baselines that all strategies share.
-class Mutilation {
+class BrokenRuns {
  public:
-  Mutilation(const Subject& subject, Baselines& baselines, const Candidate& candidate, const std::string& attention,
+  BrokenRuns(const Subject& subject, Baselines& baselines, const Candidate& candidate, const std::string& attention,
              uint64_t seed)
       : subject_(subject), baselines_(baselines), candidate_(candidate), attention_(attention), seed_(seed) {}
 
@@ -82,7 +82,7 @@ MutantRun run_mutants(const Subject& subject, const std::string& strategies, int
   Baselines baselines(subject);
   const std::string list = strategies == "all" ? fmt::format("{}", fmt::join(mutated_strategies(), ",")) : strategies;
   for (const Candidate& candidate : parse_candidates(list, ranks, std::nullopt)) {
-    Mutilation mutilation(subject, baselines, candidate, attention, seed);
+    BrokenRuns runs(subject, baselines, candidate, attention, seed);
     for (const bool mask : {false, true}) {
       std::vector<const Mutation*> chosen;
       for (const Mutant& mutant : all_mutants())
@@ -91,14 +91,14 @@ MutantRun run_mutants(const Subject& subject, const std::string& strategies, int
           chosen.push_back(mutant.mutation);
       if (chosen.empty()) continue;
       progress(fmt::format("{}[{}], unbroken", candidate.strategy->name(), candidate.mesh.text()));
-      if (const auto reason = mutilation.cannot_run(mask)) {
+      if (const auto reason = runs.cannot_run(mask)) {
         result.not_run.push_back(
             fmt::format("{}[{}]{}: {}", candidate.strategy->name(), candidate.mesh.text(), mask ? " with a mask" : "", *reason));
         continue;
       }
       for (const Mutation* mutation : chosen) {
         progress(fmt::format("{}/{}", candidate.strategy->name(), mutation->name));
-        result.verdicts.push_back(mutilation.run(*mutation));
+        result.verdicts.push_back(runs.run(*mutation));
       }
     }
   }

@@ -60,6 +60,11 @@ std::vector<Mutation> wrong_chunks() {
               [](Attended& part, const ChunkCalls& seen) {
                 if (seen.last() && seen.before.size() == seen.expected) part = seen.before.back();
               }),
+  };
+}
+
+std::vector<Mutation> wrong_keys() {
+  return {
       of_call("last_key_dropped", "the last key of the first chunk attended to is left out", context_parallel,
               [](AttentionCall& call, const ChunkCalls& seen) {
                 if (seen.index() > 0) return;
@@ -96,6 +101,11 @@ std::vector<Mutation> wrong_merges() {
               [](Attended& part, const ChunkCalls&) {
                 part.lse_BSH = part.lse_BSH.transpose(1, 2).contiguous().view(part.lse_BSH.sizes());
               }),
+  };
+}
+
+std::vector<Mutation> wrong_rounding() {
+  return {
       of_part("lse_rounded_to_bf16", "log-sum-exps are rounded to bf16", ring_like,
               [](Attended& part, const ChunkCalls&) { part.lse_BSH = rounded(part.lse_BSH, at::kBFloat16); }),
       of_part("chunk_weighted_twice", "the last chunk counts double", ring_like,
@@ -148,7 +158,7 @@ std::vector<Mutation> wrong_masks_and_scales() {
 
 std::vector<Mutation> chunk_mutants() {
   std::vector<Mutation> all;
-  for (const auto& group : {wrong_chunks(), wrong_merges(), wrong_masks_and_scales()})
+  for (const auto& group : {wrong_chunks(), wrong_keys(), wrong_merges(), wrong_rounding(), wrong_masks_and_scales()})
     all.insert(all.end(), group.begin(), group.end());
   return all;
 }

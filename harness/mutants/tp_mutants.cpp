@@ -32,10 +32,15 @@ Slice next_ranks_slice(const Slice& slice, int rank, int ranks) {
   return moved;
 }
 
-}  // namespace
+Mutation sum_rounded(std::string name, std::string what, at::ScalarType dtype) {
+  return with_all_reduce(std::move(name), std::move(what), [dtype](Communicator& inner, Tensor& x, Reduction) {
+    Tensor rounded = x.to(dtype);
+    inner.all_reduce(rounded);
+    x.copy_(rounded);
+  });
+}
 
-std::vector<Mutation> tp_mutants() {
-  const std::string packed = "single_transformer_blocks.*.proj_out";
+std::vector<Mutation> wrong_sums() {
   return {
       with_all_reduce("all_reduce_missing", "partial sums are never added up", [](Communicator&, Tensor&, Reduction) {}),
       with_all_reduce("all_reduce_max", "partial sums are combined by maximum",
@@ -50,18 +55,8 @@ std::vector<Mutation> tp_mutants() {
                         if (inner.rank() == inner.size() - 1) x.zero_();
                         inner.all_reduce(x);
                       }),
-      with_all_reduce("sum_rounded_to_bf16", "partial sums are added up in bf16",
-                      [](Communicator& inner, Tensor& x, Reduction) {
-                        Tensor rounded = x.to(at::kBFloat16);
-                        inner.all_reduce(rounded);
-                        x.copy_(rounded);
-                      }),
-      with_all_reduce("sum_rounded_to_fp32", "partial sums are added up in fp32 in an fp64 run",
-                      [](Communicator& inner, Tensor& x, Reduction) {
-                        Tensor rounded = x.to(at::kFloat);
-                        inner.all_reduce(rounded);
-                        x.copy_(rounded);
-                      }),
+      sum_rounded("sum_rounded_to_bf16", "partial sums are added up in bf16", at::kBFloat16),
+      sum_rounded("sum_rounded_to_fp32", "partial sums are added up in fp32 in an fp64 run", at::kFloat),
       with_all_reduce("mean_for_sum", "partial sums are averaged",
                       [](Communicator& inner, Tensor& x, Reduction) {
                         inner.all_reduce(x);
@@ -73,6 +68,11 @@ std::vector<Mutation> tp_mutants() {
                         inner.all_reduce(sum);
                         if (inner.rank() != 1) x.copy_(sum);
                       }),
+  };
+}
+
+std::vector<Mutation> wrong_biases() {
+  return {
       with_weights("bias_added_n_times", "a row-wise bias is added on every rank before the sum",
                    [](WeightSource& source, const std::string& name, const Slice& slice, int, int ranks) {
                      const Tensor value = source.read(name, slice);
@@ -83,6 +83,11 @@ std::vector<Mutation> tp_mutants() {
                      const Tensor value = source.read(name, slice);
                      return one_bias(name) && rank == 1 ? at::zeros_like(value) : value;
                    }),
+  };
+}
+
+std::vector<Mutation> wrong_slices() {
+  return {
       with_weights("wrong_ranks_query_slice", "each rank holds the next rank's heads of one to_q",
                    [](WeightSource& source, const std::string& name, const Slice& slice, int rank, int ranks) {
                      const bool query = name.starts_with("transformer_blocks.0.attn.to_q.");
@@ -113,6 +118,12 @@ std::vector<Mutation> tp_mutants() {
                        for (Range& range : own.ranges) range.begin -= rank * range.size;
                      return source.read(name, own);
                    }),
+  };
+}
+
+std::vector<Mutation> wrong_entries() {
+  const std::string packed = "single_transformer_blocks.*.proj_out";
+  return {
       with_plan("packed_cut_contiguously", "the packed row-wise weight is cut as if it were one block",
                 [packed](Plan& plan) { plan.weights.at(packed) = Rowwise{}; }),
       with_plan("blocks_in_wrong_order", "the packed blocks are taken in the other order",
@@ -130,6 +141,15 @@ std::vector<Mutation> tp_mutants() {
       with_plan("row_wise_entry_missing", "one row-wise entry is not in the plan",
                 [](Plan& plan) { plan.weights.erase("transformer_blocks.*.attn.to_add_out"); }),
   };
+}
+
+}  // namespace
+
+std::vector<Mutation> tp_mutants() {
+  std::vector<Mutation> all;
+  for (const auto& group : {wrong_sums(), wrong_biases(), wrong_slices(), wrong_entries()})
+    all.insert(all.end(), group.begin(), group.end());
+  return all;
 }
 
 }  // namespace shardproof

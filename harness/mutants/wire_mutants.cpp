@@ -68,7 +68,7 @@ void flip_bit(Arrival& arrival) {
   arrival.neighbours() = part;
 }
 
-std::vector<Mutation> arrivals() {
+std::vector<Mutation> contents_of_arrivals() {
   return {
       of_cargo("stale_part", "what the neighbour sent is overlooked: its buffer still holds the call before", context_parallel,
                Cargo::attention,
@@ -86,6 +86,11 @@ std::vector<Mutation> arrivals() {
                flip_bit),
       of_cargo("part_lost", "what the neighbour sent arrives as zeros", context_parallel, Cargo::attention,
                [](Arrival& a) { a.neighbours() = at::zeros_like(a.neighbours()); }),
+  };
+}
+
+std::vector<Mutation> order_of_arrivals() {
+  return {
       of_cargo("own_part_lost", "the own part of an exchange is zeros", not_ring_p2p, Cargo::attention,
                [](Arrival& a) { a.parts[a.rank] = at::zeros_like(a.parts[a.rank]); }),
       of_cargo("neighbours_part_is_own", "the own part stands in for the neighbour's", ring_gathering, Cargo::attention,
@@ -96,6 +101,11 @@ std::vector<Mutation> arrivals() {
       of_exchange(
           "peers_reversed", "parts of the all-to-all come in reverse rank order",
           [](Arrival& a) { std::reverse(a.parts.begin(), a.parts.end()); }, 3),
+  };
+}
+
+std::vector<Mutation> arriving_masks() {
+  return {
       of_cargo("own_mask_for_all", "masks of other ranks are the own one's", not_ring_p2p, Cargo::mask,
                [](Arrival& a) {
                  const Tensor own = a.parts[a.rank], enough = at::cat({own, own}, 0);
@@ -184,7 +194,8 @@ std::vector<Mutation> lengths() {
 
 std::vector<Mutation> wire_mutants() {
   std::vector<Mutation> all;
-  for (const auto& group : {arrivals(), routes(), outputs(), lengths()}) all.insert(all.end(), group.begin(), group.end());
+  for (const auto& group : {contents_of_arrivals(), order_of_arrivals(), arriving_masks(), routes(), outputs(), lengths()})
+    all.insert(all.end(), group.begin(), group.end());
   return all;
 }
 
