@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# The main job: verifies every strategy on the committed diffusers checkpoint, on 4 and on 3 virtual ranks, and writes a
-# report. Ends with a table and build/demo/report/report.html.
+# The main job: every strategy on the committed FLUX.1 checkpoint, on 4 virtual ranks, at the two shapes of the diffusers guide
+# (1024 × 1024, and 1008 × 1008, whose 3969 image tokens do not divide by 4) in fp64, and in all dtypes on a small image. Ends
+# with tables and build/demo/report/report.html.
 #   bash ci/demo.sh
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -13,13 +14,19 @@ export OMP_NUM_THREADS="${OMP_NUM_THREADS:-1}"  # the demo's matrices are too sm
 shardproof=build/ci/harness/shardproof
 out=build/demo
 mkdir -p "$out"
-for ranks in 4 3; do
+run() {  # run NAME ARGUMENTS...
+  local name=$1
+  shift
   echo
-  echo "\$ shardproof verify --model tests/data/flux1-oracle --strategies all --ranks $ranks"
-  "$shardproof" verify --model tests/data/flux1-oracle --strategies all --ranks $ranks \
-    --out "$out/rows$ranks.jsonl" --junit "$out/junit$ranks.xml"
-done
-build/venv/bin/python -m reports "$out/rows4.jsonl" "$out/rows3.jsonl" --out "$out/report" \
-  --title "FLUX.1 (diffusers checkpoint): every strategy on 4 and 3 ranks against one device"
+  echo "\$ shardproof verify --model tests/data/flux1-oracle $*"
+  "$shardproof" verify --model tests/data/flux1-oracle "$@" --out "$out/$name.jsonl" --junit "$out/$name.xml"
+}
+guide=(--strategies all,tp+ulysses --ranks 4 --text 512 --dtype fp64 --inputs negative_logits)
+run small --strategies all,tp+ulysses,tp+unified --ranks 4
+run 1024 "${guide[@]}" --shape 1024x1024 --require all
+run 1008 "${guide[@]}" --shape 1008x1008 --expect-failed ulysses,ring,ring_p2p,unified,tp+ulysses \
+  --require ulysses_anything,ring_anything,unified_anything
+build/venv/bin/python -m reports "$out/small.jsonl" "$out/1024.jsonl" "$out/1008.jsonl" --out "$out/report" \
+  --title "FLUX.1 (diffusers checkpoint): every strategy on 4 ranks against one device"
 echo
-echo "[demo] records: $out/rows4.jsonl, $out/rows3.jsonl; report: $out/report/report.html"
+echo "[demo] records: $out/{small,1024,1008}.jsonl; report: $out/report/report.html"

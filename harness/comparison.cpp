@@ -16,7 +16,9 @@ Comparison judge_precision(Level level, std::string module, std::string output, 
   const bool exact = single.relative_l2 == 0;  // e.g. integer inputs: nothing was rounded, so nothing may be
   result.ratio = exact && stats.relative_l2 == 0 ? 1.0 : stats.relative_l2 / std::max(single.relative_l2, floor);
   const double scale = stats.count > 0 ? stats.reference_norm / std::sqrt(static_cast<double>(stats.count)) : 0;
-  const bool peak = !max_abs_limit || stats.max_abs <= *max_abs_limit * std::max(single.max_abs, floor * scale * 4);
+  const double largest = max_abs_limit.value_or(0) * std::max(single.max_abs, floor * scale * 4);
+  const bool peak = !max_abs_limit || stats.max_abs <= largest;
+  if (!peak) result.max_abs_limit = largest;
   result.pass = stats.finite && *result.ratio <= limit && (!exact || stats.relative_l2 == 0) && peak;
   return result;
 }

@@ -20,6 +20,7 @@ struct Comparison {
   double limit = 0;
   bool pass = false;
   std::optional<int> rank;  ///< whose part is worst, when it did not pass
+  std::optional<double> max_abs_limit = std::nullopt;  ///< that the largest absolute error left, when it is that which failed
 };
 
 /// relative L2 ≤ limit.

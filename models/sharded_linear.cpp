@@ -26,6 +26,7 @@ Tensor ShardedLinear::row_wise(const Tensor& x, const Rowwise& rowwise) const {
       pieces.push_back(x.slice(-1, range.begin, range.end()));
     mine = at::cat(pieces, -1);
   }
+  if (tp_->size() == 1) return shardproof::linear(mine, weight_, bias_);  // nothing is summed: as any other Linear
   Tensor partial = shardproof::linear(mine, weight_, std::nullopt);
   tp_->all_reduce(partial);
   return bias_ ? partial + *bias_ : partial;

@@ -1,5 +1,6 @@
 #include "strategies/ring_anything.hpp"
 
+#include "core/error.hpp"
 #include "strategies/partials.hpp"
 #include "strategies/token_split.hpp"
 
@@ -10,6 +11,7 @@ namespace {
 
 /// `x` with zeros after its tokens, so that dim `dim` has `length` of them.
 Tensor padded(const Tensor& x, int64_t dim, int64_t length) {
+  if (x.size(dim) > length) fail_runtime("ring_anything", "a rank holds {} tokens where the longest share is said to be {}", x.size(dim), length);
   std::vector<int64_t> shape = x.sizes().vec();
   shape[dim] = length - shape[dim];
   return at::cat({x, at::zeros(shape, x.options())}, dim);
