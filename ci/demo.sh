@@ -21,10 +21,11 @@ run() {  # run NAME ARGUMENTS...
   echo "\$ shardproof verify --model tests/data/flux1-oracle $*"
   "$shardproof" verify --model tests/data/flux1-oracle "$@" --out "$out/$name.jsonl" --junit "$out/$name.xml"
 }
-guide=(--strategies all,tp+ulysses --ranks 4 --text 512 --dtype fp64 --inputs negative_logits)
-run small --strategies all,tp+ulysses,tp+unified --ranks 4
-run 1024 "${guide[@]}" --shape 1024x1024 --require all
-run 1008 "${guide[@]}" --shape 1008x1008 --expect-failed ulysses,ring,ring_p2p,unified,tp+ulysses \
+modes=ulysses,ring,ring_p2p,unified,ulysses_anything,ring_anything,unified_anything
+guide=(--strategies "single,$modes,tp" --ranks 4 --text 512 --dtype fp64 --inputs negative_logits)
+run small --strategies all,tp+ulysses,tp+ring --ranks 4 --inputs negative_logits
+run 1024 "${guide[@]}" --shape 1024x1024 --require "$modes"
+run 1008 "${guide[@]}" --shape 1008x1008 --expect-failed ulysses,ring,ring_p2p,unified \
   --require ulysses_anything,ring_anything,unified_anything
 build/venv/bin/python -m reports "$out/small.jsonl" "$out/1024.jsonl" "$out/1008.jsonl" --out "$out/report" \
   --title "FLUX.1 (diffusers checkpoint): every strategy on 4 ranks against one device"
