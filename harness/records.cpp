@@ -108,7 +108,7 @@ Json to_record(const Row& row, const RunContext& context) {
   const Environment& e = context.environment;
   Json levels = Json::array();
   for (const Comparison& c : row.comparisons) levels.push_back(comparison_json(c));
-  return {{"schema", "shardproof.record/1"},
+  return {{"schema", "shardproof.record/2"},
           {"command", context.command},
           {"model", context.model},
           {"checkpoint_hash", context.checkpoint_hash},

@@ -16,7 +16,7 @@ struct RunContext {
   Environment environment;
 };
 
-/// One row as a record of schema "shardproof.record/1". Figures that are not finite are null.
+/// One row as a record of schema "shardproof.record/2". Figures that are not finite are null.
 Json to_record(const Row& row, const RunContext& context);
 
 /// JSON lines, one record a row.

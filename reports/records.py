@@ -19,7 +19,7 @@ from typing import Any, NoReturn
 
 from .fields import Fields, InputError
 
-SCHEMA = "shardproof.record/1"
+SCHEMA = "shardproof.record/2"
 STATUSES = ("pass", "mismatch", "failed", "error")
 GATE_STATUSES = ("pass", "mismatch")
 DTYPES = ("fp64", "fp32", "bf16", "fp16")

@@ -162,6 +162,7 @@ SUMMARY_COLUMNS = (
     "bytes sent per rank (max)",
     "messages per rank (max)",
     "peak tensor bytes (max over ranks)",
+    "peak K/V bytes (max over ranks)",
     "step time (median)",
     "status",
 )
@@ -194,6 +195,7 @@ def _summary_row(group: Group) -> tuple[Cell, ...]:
         number(bytes_text(group.counter("bytes_sent"))),
         number(NONE if messages is None else str(messages)),
         number(bytes_text(group.counter("peak_tensor_bytes"))),
+        number(bytes_text(group.counter("peak_key_value_bytes"))),
         number(seconds_text(step.median if step else None)),
         _status_cell(group),
     )

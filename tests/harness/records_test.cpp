@@ -29,7 +29,7 @@ RunContext context() { return {"verify", "model", "0123456789abcdef", "local", "
 
 TEST(Records, HoldTheRowAndNullWhereAFigureIsNotFinite) {
   const Json record = to_record(row(Status::mismatch), context());
-  EXPECT_EQ(record["schema"], "shardproof.record/1");
+  EXPECT_EQ(record["schema"], "shardproof.record/2");
   EXPECT_EQ(record["mesh"], (Json{{"tp", 2}}));
   EXPECT_EQ(record["status"], "mismatch");
   EXPECT_TRUE(record["logic"]["worst"].is_null());

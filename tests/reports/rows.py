@@ -43,7 +43,7 @@ def rank(number: int, **keys: Any) -> dict[str, Any]:
 def row(**keys: Any) -> dict[str, Any]:
     precision = {"error": 6e-3, "single_error": 6e-3, "ratio": 1.004, "limit": 1.02}
     return {
-        "schema": "shardproof.record/1",
+        "schema": "shardproof.record/2",
         "command": "verify",
         "model": "flux1-oracle",
         "checkpoint_hash": "0123456789abcdef",

@@ -118,8 +118,8 @@ def test_inner_required_fields(tmp_path, path):
     [
         (
             "schema",
-            "shardproof.record/2",
-            'schema: unknown schema "shardproof.record/2", accepted: shardproof.record/1',
+            "shardproof.record/9",
+            'schema: unknown schema "shardproof.record/9", accepted: shardproof.record/2',
         ),
         ("status", "ok", 'status: unknown status "ok", accepted: pass, mismatch, failed, error'),
         ("dtype", "int8", 'dtype: unknown dtype "int8", accepted: fp64, fp32, bf16, fp16'),

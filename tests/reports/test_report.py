@@ -57,7 +57,7 @@ def test_summary_row_exactly(report):
     lines = markdown(report(row(), row(inputs="structured", steps=4))).splitlines()
     assert (
         "| `ulysses` | ulysses=2 | bf16 | randn, structured | 1, 4 | 2 | 3.00e-15 / 1e-12 | 1.0040 / 1.02 "
-        "| `transformer_blocks.0` (precision) | 1.50 KiB | 8 | 3.00 MiB | 12.0 ms | ✓ pass |"
+        "| `transformer_blocks.0` (precision) | 1.50 KiB | 8 | 3.00 MiB | 300 KiB | 12.0 ms | ✓ pass |"
     ) in lines
     assert SETTING in lines
 
