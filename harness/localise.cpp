@@ -49,7 +49,7 @@ std::string failure_text(const FirstFailure& failure, const std::vector<Comparis
   std::string text = fmt::format("{} ({}): {} {:.2e} over {:.2e}", failure.module, first->output, first->logic ? "error" : "ratio", figure,
                                  first->limit);
   if (!first->logic && figure <= first->limit && first->max_abs_limit)
-    text = fmt::format("{} ({}): largest absolute error {:.2e} over {:.2e}, twice a single device's", failure.module, first->output,
+    text = fmt::format("{} ({}): largest absolute error {:.2e} over {:.2e}, three times a single device's", failure.module, first->output,
                        first->stats.max_abs, *first->max_abs_limit);
   if (failure.rank) text += fmt::format(" on rank {}", *failure.rank);
   if (!failure.plan_entries.empty()) text += fmt::format("; plan: {}", fmt::join(failure.plan_entries, ", "));
