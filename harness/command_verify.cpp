@@ -195,7 +195,7 @@ int run_verify(const Options& o, const Invocation& invocation) {
   const std::vector<Row> rows = verify(subject, request);
   progress.clear();
 
-  const RunContext context{"verify", subject.spec.name, subject.weights->hash(), o.comm, o.attention, o.mask, o.seed,
+  const RunContext context{"verify", subject.spec.name, subject.weights->hash(), o.comm, request.attention, o.mask, o.seed,
                            describe_environment(invocation.argc, invocation.argv)};
   if (!o.out.empty()) write_file(o.out, to_json_lines(rows, context));
   if (!o.junit.empty()) write_file(o.junit, to_junit(rows, context));
@@ -204,7 +204,7 @@ int run_verify(const Options& o, const Invocation& invocation) {
   } else {
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     fmt::print("{} on {} image + {} text tokens, attention {}, comm {}, seed {}\n\n{}\n{}{}took {:.1f} s\n", subject.spec.name,
-               request.shape.image_tokens(), request.shape.text_tokens, o.attention, o.comm, o.seed, table_text(rows), diffusers_text(rows), summary_text(rows), seconds);
+               request.shape.image_tokens(), request.shape.text_tokens, request.attention, o.comm, o.seed, table_text(rows), diffusers_text(rows), summary_text(rows), seconds);
   }
   return exit_code(rows, o);
 }
