@@ -92,6 +92,7 @@ class Flux1 : public Model {
     const Tensor temb = time_text_embed(inputs, probe);
     const Context context{joint_rope(inputs, config_.axes_dims_rope, 10000, x.image_BSC),
                           joint_key_mask(inputs),
+                          config_.heads,
                           config_.head_dim,
                           eps,
                           attention,

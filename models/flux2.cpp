@@ -110,6 +110,7 @@ class Flux2 : public Model {
               context_embedder_.forward(inputs.at("encoder_hidden_states"), Tokens::text, probe)};
     const Context context{joint_rope(inputs, config_.axes_dims_rope, config_.rope_theta, x.image_BSC),
                           joint_key_mask(inputs),
+                          config_.heads,
                           config_.head_dim,
                           config_.eps,
                           attention,

@@ -87,13 +87,14 @@ Heads project(const Projections& modules, const Tensor& x, Tokens tokens, const 
 
 Tensor attend(const std::string& block, const Heads& heads, const Context& context) {
   const auto name = block + ".attn";
-  const Layout layout{Tokens::joint, 2, {}};
+  // Under a plan that leaves the projections whole, every rank has all heads.
+  const auto layout = [&](const Tensor& x) { return Layout{Tokens::joint, x.size(2) == context.heads ? -1 : 2, {}}; };
   Tensor q = apply_rope(heads.q_BSHD, context.rope), k = apply_rope(heads.k_BSHD, context.rope), v = heads.v_BSHD;
-  context.probe.input(name, "q", q, layout);
-  context.probe.input(name, "k", k, layout);
-  context.probe.input(name, "v", v, layout);
+  context.probe.input(name, "q", q, layout(q));
+  context.probe.input(name, "k", k, layout(k));
+  context.probe.input(name, "v", v, layout(v));
   const Tensor out = context.attention.forward(q, k, v, context.key_mask_BT).out_BSHD;
-  context.probe.output(name, "out", out, layout);
+  context.probe.output(name, "out", out, layout(out));
   return out.flatten(2);
 }
 

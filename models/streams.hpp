@@ -29,7 +29,7 @@ struct Heads {
 struct Context {
   RopeTable rope;  ///< of [text ; image]
   std::optional<Tensor> key_mask_BT;
-  int64_t head_dim;
+  int64_t heads, head_dim;  ///< of the whole model
   double eps;  ///< of every norm
   AttentionBackend& attention;
   Probe& probe;
