@@ -1,6 +1,7 @@
 #include "core/dtype.hpp"
 #include "core/error.hpp"
 #include "harness/command.hpp"
+#include "harness/host_memory.hpp"
 #include "harness/inputs.hpp"
 #include "harness/meshes.hpp"
 #include "harness/parallel_config.hpp"
@@ -12,7 +13,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <fstream>
 #include <memory>
 #include <sstream>
 
@@ -144,17 +144,10 @@ VerifyRequest make_request(const Options& o) {
   return request;
 }
 
-int64_t available_bytes() {
-  std::ifstream info("/proc/meminfo");
-  for (std::string line; std::getline(info, line);)
-    if (line.starts_with("MemAvailable:")) return std::stoll(line.substr(13)) * 1024;
-  return INT64_MAX;
-}
-
 /// The fp64 oracle and an fp64 model hold every weight at once; a machine that cannot is told so before any is made.
 void check_memory(const ModelSpec& spec) {
   const int64_t parameters = parameter_count(spec.traits);
-  const int64_t needed = parameters * 2 * 8, available = available_bytes();
+  const int64_t needed = parameters * 2 * 8, available = available_memory();
   constexpr double gib = 1 << 30;
   if (needed > available)
     fail_missing("memory", "{} has {} parameters: fp64 parity needs about {:.0f} GiB, {:.0f} GiB are free; accepted here: smaller models, e.g. "

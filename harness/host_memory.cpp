@@ -22,7 +22,10 @@ HostMemory host_memory() { return {field("/proc/self/status", "RssAnon"), field(
 
 int64_t host_peak() { return field("/proc/self/status", "VmHWM"); }
 
-int64_t available_memory() { return field("/proc/meminfo", "MemAvailable"); }
+int64_t available_memory() {
+  const int64_t bytes = field("/proc/meminfo", "MemAvailable");
+  return bytes > 0 ? bytes : INT64_MAX;
+}
 
 HostPeakSampler::HostPeakSampler()
     : thread_([this] {

@@ -16,7 +16,7 @@ HostMemory host_memory();
 /// The kernel's own mark of the most this process has held, of both kinds together.
 int64_t host_peak();
 
-/// Bytes that can be had without swapping.
+/// Bytes that can be had without swapping; the largest number where the kernel does not say.
 int64_t available_memory();
 
 /// The most anonymous and file-backed memory while it lives, sampled every millisecond: the kernel keeps no marks of each.

@@ -2,6 +2,7 @@
 
 #include "core/error.hpp"
 #include "core/plan_json.hpp"
+#include "harness/records.hpp"
 
 #include <algorithm>
 
@@ -111,23 +112,6 @@ Json entry_json(const EntryReport& e) {
           {"verdict", e.good ? "ok" : "fault"}};
 }
 
-std::string escaped(const std::string& text) {
-  std::string out;
-  for (const char c : text) {
-    if (c == '&')
-      out += "&amp;";
-    else if (c == '<')
-      out += "&lt;";
-    else if (c == '>')
-      out += "&gt;";
-    else if (c == '"')
-      out += "&quot;";
-    else
-      out += c;
-  }
-  return out;
-}
-
 }  // namespace
 
 std::string plan_report_text(const PlanReport& report) {
@@ -175,10 +159,10 @@ std::string plan_report_junit(const PlanReport& report, const std::string& model
   std::string text = fmt::format(
       "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuite name=\"shardproof plan check {}\" tests=\"{}\" failures=\"{}\" "
       "errors=\"0\" skipped=\"0\">\n",
-      escaped(model), cases.size(), failures);
+      xml_escaped(model), cases.size(), failures);
   for (const auto& [name, failure] : cases) {
-    text += fmt::format("  <testcase classname=\"plan\" name=\"{}\"", escaped(name));
-    text += failure.empty() ? "/>\n" : fmt::format("><failure message=\"{}\"/></testcase>\n", escaped(failure));
+    text += fmt::format("  <testcase classname=\"plan\" name=\"{}\"", xml_escaped(name));
+    text += failure.empty() ? "/>\n" : fmt::format("><failure message=\"{}\"/></testcase>\n", xml_escaped(failure));
   }
   return text + "</testsuite>\n";
 }

@@ -36,9 +36,11 @@ ModelConfig read_config(const std::string& model) {
 
 }  // namespace
 
-ModelTraits load_model_traits(const std::string& model) {
-  return std::visit([](const auto& config) { return traits_of(config); }, read_config(model));
+ModelTraits model_traits(const ModelConfig& config) {
+  return std::visit([](const auto& c) { return traits_of(c); }, config);
 }
+
+ModelTraits load_model_traits(const std::string& model) { return model_traits(read_config(model)); }
 
 PlannedModel load_planned_model(const std::string& model) {
   const auto name = is_preset(model) ? model : std::filesystem::weakly_canonical(model).filename().string();

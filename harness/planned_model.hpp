@@ -1,6 +1,7 @@
 #pragma once
 
 #include "core/dataflow.hpp"
+#include "core/model_config.hpp"
 #include "core/plan.hpp"
 #include "models/model_traits.hpp"
 
@@ -19,7 +20,10 @@ struct PlannedModel {
 /// A preset, or a diffusers folder of which only config.json is read. Input Error on an unknown name or a malformed config.
 PlannedModel load_planned_model(const std::string& model);
 
-/// The same for what strategies need to know.
+/// What strategies need to know of a model of any family.
+ModelTraits model_traits(const ModelConfig& config);
+
+/// The same of a preset or folder, as load_planned_model takes it.
 ModelTraits load_model_traits(const std::string& model);
 
 }  // namespace shardproof

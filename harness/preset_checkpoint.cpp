@@ -1,9 +1,7 @@
 #include "harness/preset_checkpoint.hpp"
 
+#include "harness/planned_model.hpp"
 #include "harness/records.hpp"
-#include "models/flux1.hpp"
-#include "models/flux2.hpp"
-#include "models/qwen_image.hpp"
 #include "models/safetensors_writer.hpp"
 #include "models/synthetic_weights.hpp"
 
@@ -13,10 +11,6 @@ namespace shardproof {
 namespace {
 
 constexpr int64_t file_limit = 5'000'000'000;  // as diffusers cuts its files
-
-ModelTraits traits_of(const Flux1Config& c) { return flux1_traits(c); }
-ModelTraits traits_of(const Flux2Config& c) { return flux2_traits(c); }
-ModelTraits traits_of(const QwenImageConfig& c) { return qwen_image_traits(c); }
 
 int64_t bytes_of(const std::vector<int64_t>& shape) { return std::accumulate(shape.begin(), shape.end(), int64_t{2}, std::multiplies<>()); }
 
@@ -47,12 +41,12 @@ void check_disk(const std::filesystem::path& folder, int64_t bytes) {
 }  // namespace
 
 int64_t bf16_bytes(const ModelConfig& config) {
-  return 2 * parameter_count(std::visit([](const auto& c) { return traits_of(c); }, config));
+  return 2 * parameter_count(model_traits(config));
 }
 
 void write_preset_checkpoint(const ModelConfig& config, const std::filesystem::path& folder, uint64_t seed, bool sparse) {
   if (!sparse) check_disk(folder, bf16_bytes(config));
-  const auto parameters = std::visit([](const auto& c) { return traits_of(c); }, config).parameters;
+  const auto parameters = model_traits(config).parameters;
   SyntheticWeights weights(parameters, seed, at::kBFloat16);
   const auto files = cut_into_files(parameters);
   Json index{{"metadata", {{"total_size", bf16_bytes(config)}}}, {"weight_map", Json::object()}};

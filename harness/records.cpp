@@ -86,7 +86,13 @@ Json failure_json(const Row& row) {
   return {{"module", f.module}, {"rank", or_null(f.rank)}, {"plan_entries", f.plan_entries}, {"hint", or_null(f.hint)}};
 }
 
-std::string escaped(const std::string& text) {
+std::string case_name(const Row& row) {
+  return fmt::format("{}[{}] {} {} {} steps", row.strategy, row.mesh.text(), dtype_name(row.dtype), row.family, row.steps);
+}
+
+}  // namespace
+
+std::string xml_escaped(const std::string& text) {
   std::string out;
   for (const char c : text) {
     if (c == '&') out += "&amp;";
@@ -97,12 +103,6 @@ std::string escaped(const std::string& text) {
   }
   return out;
 }
-
-std::string case_name(const Row& row) {
-  return fmt::format("{}[{}] {} {} {} steps", row.strategy, row.mesh.text(), dtype_name(row.dtype), row.family, row.steps);
-}
-
-}  // namespace
 
 Json to_record(const Row& row, const RunContext& context) {
   const Environment& e = context.environment;
@@ -150,10 +150,10 @@ std::string to_junit(const std::vector<Row>& rows, const RunContext& context) {
   std::string text = fmt::format(
       "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
       "<testsuite name=\"shardproof {} {}\" tests=\"{}\" failures=\"{}\" errors=\"{}\" skipped=\"{}\">\n",
-      context.command, escaped(context.model), rows.size(), number(Status::mismatch), number(Status::error), number(Status::failed));
+      context.command, xml_escaped(context.model), rows.size(), number(Status::mismatch), number(Status::error), number(Status::failed));
   for (const Row& row : rows) {
-    const std::string reason = escaped(row.reason.value_or(""));
-    text += fmt::format("  <testcase classname=\"{}\" name=\"{}\" time=\"{:.3f}\"", escaped(row.strategy), escaped(case_name(row)), row.took_s);
+    const std::string reason = xml_escaped(row.reason.value_or(""));
+    text += fmt::format("  <testcase classname=\"{}\" name=\"{}\" time=\"{:.3f}\"", xml_escaped(row.strategy), xml_escaped(case_name(row)), row.took_s);
     if (row.status == Status::pass) text += "/>\n";
     if (row.status == Status::mismatch) text += fmt::format("><failure message=\"{}\"/></testcase>\n", reason);
     if (row.status == Status::error) text += fmt::format("><error message=\"{}\"/></testcase>\n", reason);

@@ -16,6 +16,9 @@ struct RunContext {
   Environment environment;
 };
 
+/// Text for an XML attribute.
+std::string xml_escaped(const std::string& text);
+
 /// One row as a record of schema "shardproof.record/2". Figures that are not finite are null.
 Json to_record(const Row& row, const RunContext& context);
 
